@@ -100,7 +100,7 @@ class Enumeration:
         """Load the compiled code."""
         nothing = MappingBatch.empty(0, self._problem.architecture, self._problem.layer)
         self._evaluator.evaluate(nothing)
-        self._with_sides(nothing)
+        self.space.with_sides(nothing)
 
     def run(self, limit: int, clock: Stopwatch, wall_seconds: float) -> str:
         """Look at all mappings; what kept it from doing so, if anything did."""
@@ -138,17 +138,8 @@ class Enumeration:
                     block = batch.spatial_x if slot.spatial else batch.temporal
                     block[:, slot.level, dim] = table[dim][chosen, number]
             batch.keep[:] = (np.array(masks)[:, None] >> bits & 1) == 1
-            fitting = self._with_sides(batch)
+            fitting = self.space.with_sides(batch)
             yield batch[fitting & self._evaluator.evaluate(batch).valid]
-
-    def _with_sides(self, batch: MappingBatch) -> Array:
-        """Give the spatial factors of ``batch`` sides; in which rows they fit, bool [n]."""
-        from solvers.mapping.space.space_kernel import choose_sides, space_workspace
-
-        fitting = np.zeros(len(batch), np.bool_)
-        tables = self.space.tables
-        choose_sides(tables, batch.rows, space_workspace(tables), fitting)
-        return fitting
 
     def _ordered(self, rows: MappingBatch, masks: Sequence[int]) -> Iterator[MappingBatch]:
         """Each row with every loop order that can make a difference."""

@@ -10,13 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.mapping.batch.batch import BatchEvaluator, MappingBatch
+from costmodel.mapping.batch.batch_tables import workspace
 from costmodel.mapping.mapping import Mapping
-from solvers.mapping.problem import MappingProblem, objective_values
+from costmodel.mapping.timing.walk import has_inner_steps
+from solvers.mapping.problem import OBJECTIVES, MappingProblem, objective_values
 from solvers.mapping.space.neighbours import Neighbourhood
 from solvers.mapping.space.space import MappingSpace
 from solvers.tolerance import sufficient_bound, within_tolerance
 
 Array = NDArray[Any]
+AT_ONCE = 50_000
+"""Neighbours that compiled code counts between two looks at the clock: some ten milliseconds."""
+
 HANDFUL = 16
 """Random neighbours that a kick draws; it takes the first of them that is a valid mapping."""
 
@@ -26,7 +31,8 @@ class Polish:
     """Local search on the objective of ``problem``, down to ``bound`` and as long as ``in_time()``.
 
     From a local optimum a *kick*, a few random steps, begins another descent. There are kicks only while the
-    best objective is more than ``close`` times the bound: nearer to it they rarely gain anything.
+    best objective is more than ``close`` times the bound: nearer to it they rarely gain anything. ``space``
+    and ``evaluator`` are the problem's, for a caller that has made them already.
     """
 
     problem: MappingProblem
@@ -34,18 +40,31 @@ class Polish:
     in_time: Callable[[], bool]
     evaluations: int = 0
     close: float = 1.3
+    space: MappingSpace | None = None
+    evaluator: BatchEvaluator | None = None
     _space: MappingSpace = field(init=False)
     _evaluator: BatchEvaluator = field(init=False)
     _neighbourhood: Neighbourhood = field(init=False)
 
     def __post_init__(self) -> None:
-        self._evaluator = BatchEvaluator(self.problem.architecture, self.problem.layer)
-        self._space = MappingSpace(self.problem.architecture, self.problem.layer, self.problem.rules)
+        problem = self.problem
+        self._evaluator = self.evaluator or BatchEvaluator(problem.architecture, problem.layer)
+        self._space = self.space or MappingSpace(problem.architecture, problem.layer, problem.rules)
         self._neighbourhood = Neighbourhood(self._space)
+
+    def load(self) -> None:
+        """Call the compiled code without a mapping: the first call of a process loads it, or compiles it."""
+        nothing = MappingBatch.empty(0, self.problem.architecture, self.problem.layer)
+        self._neighbourhood.around_each(nothing)
+        self._descended(nothing, np.zeros(0))
 
     def best(self, starts: list[Mapping], kicks: int, seed: int) -> Mapping:
         """The best local optimum below ``starts``, and below up to ``kicks`` random steps off the best."""
         rows = MappingBatch.of(starts, self.problem.architecture, self.problem.layer)
+        return self.best_of_rows(rows, kicks, seed)
+
+    def best_of_rows(self, rows: MappingBatch, kicks: int, seed: int) -> Mapping:
+        """The same for the starts in ``rows``."""
         ends, costs = self._descended(rows, self._costs(rows))
         first = int(costs.argmin())
         best, cost = ends[slice(first, first + 1)], float(costs[first])
@@ -66,29 +85,51 @@ class Polish:
         return np.where(self._space.allowed(rows), values, np.inf)
 
     def _descended(self, rows: MappingBatch, costs: Array) -> tuple[MappingBatch, Array]:
-        """The local optimum below each of ``rows``, by the best neighbour of each step, and its cost.
-
-        All rows take a step at a time, so that a step is one call of the compiled code for all of them.
-        """
+        """The local optimum below each of ``rows``, by the best neighbour of each step, and its cost."""
         rows, costs = rows[np.arange(len(rows))], costs.copy()
-        active = np.flatnonzero([not within_tolerance(cost, self.bound, 0.0) for cost in costs])
-        while len(active) and self.in_time():
-            neighbours, counts = self._neighbourhood.around_each(rows[active])
-            found, best = self._costs(neighbours), np.full(len(active), -1)
-            begins = counts.cumsum() - counts
-            for number in np.flatnonzero(counts).tolist():
-                begin = int(begins[number])
-                first = begin + int(found[begin : begin + int(counts[number])].argmin())
-                if found[first] < sufficient_bound(float(costs[active[number]]), 0.0):
-                    best[number] = first
-            better = best >= 0
-            active, best = active[better], best[better]
-            for array, changed in zip(rows.rows, neighbours[best].rows, strict=True):
-                array[active] = changed
-            costs[active] = found[best]
-            near = [within_tolerance(cost, self.bound, 0.0) for cost in costs[active].tolist()]
-            active = active[np.flatnonzero(np.logical_not(near))]
+        active = np.array([not within_tolerance(cost, self.bound, 0.0) for cost in costs.tolist()], np.bool_)
+        if has_inner_steps(self.problem.architecture):
+            self._descend_step_by_step(rows, costs, active)
+        else:
+            self._descend(rows, costs, active)
         return rows, costs
+
+    def _descend(self, rows: MappingBatch, costs: Array, active: Array) -> None:
+        """Put the local optima below the ``active`` rows in their places, and their costs.
+
+        Compiled code makes, counts and compares the neighbours.
+        """
+        from solvers.mapping.space.descent_kernel import Descents, Goal, descend
+
+        problem, hood, tables = self.problem, self._neighbourhood, self._evaluator.tables
+        goal = Goal(OBJECTIVES.index(problem.objective), float(self.bound))
+        around = MappingBatch.empty(hood.most, problem.architecture, problem.layer).rows
+        descents = Descents(rows.rows, costs, active, around, np.zeros(1, np.int64))
+        counts = workspace(tables)
+        going = True
+        while going:
+            going = self.in_time()
+            most = AT_ONCE if going else 0
+            descend(tables, counts, hood.changes, hood.work, self._space.rule_tables, goal, most, descents)
+            going = going and bool(active.any())
+        self.evaluations += int(descents.evaluated[0])
+
+    def _descend_step_by_step(self, rows: MappingBatch, costs: Array, active: Array) -> None:
+        """The same where the cost model has no compiled count: all rows take a step at a time."""
+        while active.any() and self.in_time():
+            going = np.flatnonzero(active)
+            neighbours, counts = self._neighbourhood.around_each(rows[going])
+            found = self._costs(neighbours)
+            for row, end, count in zip(
+                going.tolist(), counts.cumsum().tolist(), counts.tolist(), strict=True
+            ):
+                best = end - count + int(found[end - count : end].argmin()) if count else -1
+                active[row] = count > 0 and found[best] < sufficient_bound(float(costs[row]), 0.0)
+                if active[row]:
+                    for array, changed in zip(rows.rows, neighbours.rows, strict=True):
+                        array[row] = changed[best]
+                    costs[row] = found[best]
+                    active[row] = not within_tolerance(float(costs[row]), self.bound, 0.0)
 
     def _kicked(self, row: MappingBatch, random: np.random.Generator) -> tuple[MappingBatch, float]:
         """A few random valid steps from ``row``, each among a handful of neighbours."""

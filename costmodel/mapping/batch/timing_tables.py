@@ -6,6 +6,8 @@ architecture and the timing have them. What a machine does not describe gets a n
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import lru_cache
 from math import gcd
 from typing import Any, NamedTuple
 
@@ -13,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.errors import InputError
-from costmodel.hardware.architecture import Architecture
+from costmodel.hardware.architecture import Architecture, Compute, StorageLevel
 from costmodel.hardware.timing import CacheTiming, Timing, TransferTiming
 from costmodel.mapping.timing.caches import TensorInMemory, hit_rate, lines_of_box, tensor_in_memory
 from costmodel.mapping.timing.walk import dim_of, is_product
@@ -164,10 +166,24 @@ def timing_tables(architecture: Architecture, layer: Layer) -> TimingTables:
     """
     timing = architecture.timing
     if timing is None:
-        timing = Timing(array=None, load=None, store=None)
-    elif timing.level not in (None, architecture.levels[-1].name):
+        points = replace(layer, name="", dims=tuple((dim, 1) for dim, _ in layer.dims))
+        return _untimed(len(architecture.levels), points)
+    if timing.level not in (None, architecture.levels[-1].name):
         where, expected = f"architecture {architecture.name}", "timing of the outermost level, for batches"
         raise InputError(where, expected, timing.level, "Evaluate mapping by mapping", key="timing")
+    return _tables_of(architecture, timing, layer)
+
+
+@lru_cache(maxsize=256)
+def _untimed(levels: int, layer: Layer) -> TimingTables:
+    """Tables without timing, in which nothing has a meaning: those of any such machine and sizes will do."""
+    stack = tuple(StorageLevel(str(number), None, 8, 0.0, 0.0, 0.0) for number in range(levels))
+    machine = Architecture("any", stack, Compute("any", 8, 0.0))
+    return _tables_of(machine, Timing(array=None, load=None, store=None), layer)
+
+
+def _tables_of(architecture: Architecture, timing: Timing, layer: Layer) -> TimingTables:
+    """The tables of a machine with this ``timing``, of the outermost level."""
     dims = [dim for dim, _ in layer.dims]
     element_bytes = max(1, architecture.levels[-1].word_bits // 8)
     tensors = [tensor_in_memory(timing, layer, tensor, element_bytes) for tensor in layer.tensors]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from math import prod
+from math import gcd, lcm, prod
 from typing import NamedTuple
 
 import numpy as np
@@ -166,9 +166,25 @@ def _level_ways(sizes: tuple[int, ...], fanout_x: int, fanout_y: int) -> Array:
     """The factors that a level's fan-out can give the classes, float [n, classes], without those that
     others cover."""
     # A class of several dims may be spread on both sides, one dim on each, so the factors of both multiply.
-    across, along = (_maximal(np.array(list(_spent(sizes, fanout)))) for fanout in (fanout_x, fanout_y))
+    # Of a size only the divisors that fit a side matter, which many sizes share.
+    across, along = (
+        _side_ways(tuple(gcd(size, _multiple_of_all(fanout)) for size in sizes), fanout)
+        for fanout in (fanout_x, fanout_y)
+    )
     together = (across[:, None, :] * along[None, :, :]).reshape(len(across) * len(along), len(sizes))
     return _maximal(np.minimum(together, sizes))
+
+
+@lru_cache(maxsize=1024)
+def _multiple_of_all(most: int) -> int:
+    """A number that all numbers up to ``most`` divide."""
+    return lcm(*range(1, most + 1))
+
+
+@lru_cache(maxsize=1024)
+def _side_ways(sizes: tuple[int, ...], fanout: int) -> Array:
+    """The same for one side of a fan-out."""
+    return _maximal(np.array(list(_spent(sizes, fanout))))
 
 
 MOST_EXACT_FANOUT = 32
@@ -204,8 +220,8 @@ def _any_spent(sizes: tuple[int, ...], fanout: int) -> Array:
 
 def _maximal(rows: Array) -> Array:
     """The rows [n, columns] that no other row equals or exceeds in every column; each once."""
-    rows = np.unique(rows, axis=0).astype(float)
-    rows = rows[np.argsort(-rows.prod(axis=1), kind="stable")]
+    # in alphabetical order, those of larger products first
+    rows = rows[np.lexsort((*rows.T[::-1], -rows.prod(axis=1)))].astype(float)
     kept = []
     while len(rows):  # a row of the largest product is below no other
         kept.append(rows[0])

@@ -106,7 +106,7 @@ def _solve(problem: MappingProblem, budget: Budget, params: Params) -> Outcome[M
         return unknown(reasons[0], bound, clock)
     serial = _serial(problem, choices[0])
     loading = Stopwatch()
-    _load(problem, serial, params)
+    _load(problem, params)
     clock = clock.without(loading)
     allowed = _Allowed(params, budget, clock)
     solved = list(_solved(problem, space, choices, allowed))
@@ -163,8 +163,8 @@ def _serial(problem: MappingProblem, keep: Keep) -> Mapping:
     )
 
 
-def _load(problem: MappingProblem, mapping: Mapping, params: Params) -> None:
-    """Solve a tiny program and evaluate one mapping, once a process, so that loading is not timed."""
+def _load(problem: MappingProblem, params: Params) -> None:
+    """Solve a tiny program and load the compiled code, once a process, so that neither is timed."""
     if (params.engine, params.polish) in _LOADED:
         return
     _LOADED.add((params.engine, params.polish))
@@ -172,7 +172,7 @@ def _load(problem: MappingProblem, mapping: Mapping, params: Params) -> None:
     tiny.require({tiny.variable(2): 2.0, tiny.variable(2): 3.0}, low=4)
     _engine(tiny, 0, params).minimise(EngineGoal({0: 1.0, 1: 1.0}), 1.0)
     if params.polish:
-        Polish(problem, 0.0, lambda: False).best([mapping], 0, 0)
+        Polish(problem, 0.0, lambda: False).load()
 
 
 def _solved(

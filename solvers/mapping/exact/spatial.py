@@ -133,9 +133,9 @@ class _FanOut(NamedTuple):
 
 
 def _fan_out(space: MappingSpace, level: int) -> _FanOut:
-    tables = space.tables
-    sides = (tuple(side[level].tolist()) for side in (tables.side_x, tables.side_y))
-    return _FanOut(int(tables.fanout_x[level]), int(tables.fanout_y[level]), *sides)
+    fanout_x, fanout_y, *may = space.side_tables
+    sides = (tuple(side[level].tolist()) for side in may)
+    return _FanOut(int(fanout_x[level]), int(fanout_y[level]), *sides)
 
 
 @lru_cache(maxsize=64)

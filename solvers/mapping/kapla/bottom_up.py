@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.mapping.batch.batch import MappingBatch
+from costmodel.mapping.batch.batch import BatchEvaluator, MappingBatch
 from solvers.budget import InTime, always_in_time
 from solvers.mapping.kapla.estimate import Estimator, SchemeCosts
 from solvers.mapping.kapla.filling import Filling, ranks
@@ -26,22 +26,27 @@ from solvers.mapping.kapla.ladders import ladders
 from solvers.mapping.kapla.orders import stationary_orders
 from solvers.mapping.kapla.params import Params
 from solvers.mapping.kapla.schemes import Schemes
+from solvers.mapping.polish import Polish
 from solvers.mapping.problem import MappingProblem
-from solvers.mapping.space.neighbours import Neighbourhood
 from solvers.mapping.space.space import MappingSpace
 
 Array = NDArray[Any]
 
 
-def load(problem: MappingProblem, space: MappingSpace) -> None:
-    """Call the compiled code without rows: the first call of a process loads it."""
+def load(problem: MappingProblem) -> None:
+    """Call the compiled code without schemes, for a layer of one point: a process's first call loads it."""
     if _LOADED:
         return
     _LOADED.append(True)
+    point = replace(problem.layer, dims=tuple((dim, 1) for dim, _ in problem.layer.dims))
+    problem = replace(problem, layer=point)
+    space = MappingSpace(problem.architecture, point, problem.rules)
     estimator, nothing = Estimator(problem, space), Schemes.of_nothing(space)[:0]
     estimator.as_whole_mappings(nothing, estimator.outermost)
-    estimator.fits(nothing, np.ones(nothing.temporal.shape[1:], np.int64), estimator.outermost)
-    Neighbourhood(space)
+    filling = Filling(estimator, next(iter(ladders(space).values())), estimator.outermost)
+    filling.steepest(nothing)
+    filling.products(nothing, np.ones(nothing.rest.shape, np.bool_), 1)
+    Polish(problem, 0.0, always_in_time, space=space).load()
 
 
 _LOADED: list[bool] = []
@@ -65,6 +70,11 @@ class BottomUp:
             (slot.level, slot.spatial): ladder for slot, ladder in ladders(space, in_time).items()
         }
         self._estimator = Estimator(problem, space)
+
+    @property
+    def evaluator(self) -> BatchEvaluator:
+        """The evaluator of whole mappings."""
+        return self._estimator.of_mappings
 
     @property
     def evaluations(self) -> int:

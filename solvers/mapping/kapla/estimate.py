@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.mapping.batch.batch import BatchEvaluation, BatchEvaluator, MappingBatch
+from costmodel.mapping.batch.batch_tables import workspace
 from costmodel.workload.network import Layer
 from solvers.mapping.kapla.ladders import Ladder
 from solvers.mapping.kapla.schemes import Schemes
-from solvers.mapping.problem import MappingProblem, objective_values
-from solvers.mapping.space.space import MappingSpace, Slot
+from solvers.mapping.problem import OBJECTIVES, MappingProblem, objective_values
+from solvers.mapping.space.space import MappingSpace, padded
+
+if TYPE_CHECKING:
+    from solvers.mapping.kapla.filling_kernel import Judge, SchemeWork
 
 Array = NDArray[Any]
 ENDLESS = 2**60
@@ -112,18 +116,18 @@ class Estimator:
 
     def completed(self, schemes: Schemes, outer: int) -> tuple[MappingBatch, Array]:
         """The schemes with all open loops at ``outer``, and whether their spatial factors find sides [n]."""
-        from solvers.mapping.space.space_kernel import choose_sides, space_workspace
-
         temporal = schemes.temporal.copy()
         temporal[:, outer] *= schemes.rest
         bits = np.arange(len(self.space.layer.tensors))
         keep = (schemes.keep[:, :, None] >> bits & 1) == 1
         spread, on_y = schemes.spatial.copy(), np.ones_like(schemes.spatial)
         batch = MappingBatch(temporal, schemes.order, spread, on_y, keep)
-        fitting = np.zeros(len(schemes), np.bool_)
-        tables = self.space.tables
-        choose_sides(tables, batch.rows, space_workspace(tables), fitting)
-        return batch, fitting
+        return batch, self.space.with_sides(batch)
+
+    @property
+    def of_mappings(self) -> BatchEvaluator:
+        """The evaluator of whole mappings: an architecture's outermost level has no limit anyway."""
+        return self._evaluator(self.outermost)
 
     def _evaluated(self, batch: MappingBatch, outer: int) -> BatchEvaluation:
         """The cost model's evaluation with ``outer`` and all levels outside it unlimited in size."""
@@ -149,50 +153,38 @@ class Estimator:
         ``forced`` [levels, dims] is the least that slots decided later put into a tile (:class:`.Ladder`): a
         tile times that is the least it can still become.
         """
-        count = len(schemes)
-        return self.grown_fits(
-            schemes, Slot(0, False, (), ()), 0, np.arange(count), np.ones(count, np.int64), forced, outer
-        )
+        from solvers.mapping.kapla.filling_kernel import fit_schemes
 
-    def grown_fits(
-        self,
-        schemes: Schemes,
-        slot: Slot,
-        dim: int,
-        rows: Array,
-        factors: Array,
-        forced: Array,
-        outer: int,
-    ) -> Array:
-        """The same for the chosen ``rows`` [m] with ``factors`` [m] of ``dim`` in a ``slot`` that has none.
-
-        Spatial factors must also not be more than there are instances; their sides are not looked at.
-        """
-        from solvers.mapping.kapla.fitting_kernel import (
-            FittingLimits,
-            FittingWork,
-            Growth,
-            Partial,
-            fit_rows,
-        )
-
-        space, layer = self.space.tables, self.problem.layer
-        limits = FittingLimits(self._capacities, space.masks, space.mask_count, forced)
-        dims, tensors = len(layer.dims), len(layer.tensors)
-        work = FittingWork(*(np.empty(size, np.int64) for size in (dims, dims, tensors)))
-        found = np.empty(len(rows), np.bool_)
-        partial = Partial(schemes.temporal, schemes.spatial, schemes.keep)
-        fanout = self.problem.architecture.levels[slot.level].fanout
-        grown = Growth(rows, factors, slot.level, slot.spatial, dim, fanout)
-        fit_rows(self._evaluator(self.outermost).tables, limits, partial, grown, outer, work, found)
+        found = np.empty(len(schemes), np.bool_)
+        fit_schemes(self.judge(forced, outer), schemes.rows, found)
         return found
 
+    def judge(self, forced: Array, outer: int) -> Judge:
+        """What compiled code judges schemes by; ``forced`` and ``outer`` as for :meth:`fits`."""
+        from solvers.mapping.kapla.filling_kernel import Judge, SchemeLimits
+
+        limits = SchemeLimits(*self._capacities, forced, outer)
+        objective = OBJECTIVES.index(self.problem.objective)
+        return Judge(self._evaluator(outer).tables, self.space.side_tables, limits, self._work, objective)
+
     @cached_property
-    def _capacities(self) -> Array:
-        """Words of each level, int64 [levels]."""
-        levels = self.problem.architecture.levels
+    def _work(self) -> SchemeWork:
+        """Scratch arrays, whose sizes do not depend on what is unlimited."""
+        from solvers.mapping.kapla.filling_kernel import SchemeWork
+
+        layer = self.problem.layer
+        row = MappingBatch.empty(1, self.problem.architecture, layer).rows
+        dims, tensors = len(layer.dims), len(layer.tensors)
+        inside, tile, spread, words = (np.empty(size, np.int64) for size in (dims, dims, dims, tensors))
+        counts = workspace(self._evaluator(self.outermost).tables)
+        return SchemeWork(inside, tile, spread, words, row, counts)
+
+    @cached_property
+    def _capacities(self) -> tuple[Array, Array, Array]:
+        """Words of each level, int64 [levels], the sets that it may keep, and how many these are."""
+        levels, sets = self.problem.architecture.levels, self.space.keep_sets
         words = [ENDLESS if level.size_words is None else int(level.usable_words) for level in levels]
-        return np.array(words, np.int64)
+        return np.array(words, np.int64), padded(sets), np.array([len(own) for own in sets], np.int64)
 
 
 def tiles_inside(schemes: Schemes, levels: int) -> Array:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,20 +14,22 @@ from costmodel.limits import limit_reached
 from solvers.mapping.kapla.estimate import Estimator, SchemeCosts
 from solvers.mapping.kapla.ladders import Ladder
 from solvers.mapping.kapla.schemes import Schemes
-from solvers.tolerance import SAME_COST
+
+if TYPE_CHECKING:
+    from solvers.mapping.kapla.filling_kernel import Judge, LadderTables
 
 Array = NDArray[Any]
 MOST_PRODUCTS = 40_000
 """The most products of divisors that one pass evaluates; those of one scheme are evaluated in any case."""
 
-MOST_TRIED = 1_000_000
-"""The most products made in one dim, before it is known which of them fit: some hundred bytes each."""
+AT_ONCE = 20_000
+"""Steps, or factors tried, between two looks at the clock: some ten milliseconds."""
 
-PRODUCTS_AT_ONCE = 50_000
-"""Products that are made between two looks at the clock: some ten milliseconds."""
+LISTED_AT_ONCE = 4096
+"""Products that compiled code lists in a call."""
 
 FEWER = "only those of the best schemes go on"
-"""The effect of either limit."""
+"""The effect of the limit."""
 
 
 @dataclass(frozen=True)
@@ -84,31 +87,25 @@ class Filling:
         A step takes a dim's factor to the next larger one allowed. Each scheme ends where no step helps. The
         arrays of ``schemes`` are changed.
         """
-        costs = self.costs(schemes)
-        active = np.arange(len(schemes))
-        while len(active) and self.in_time():
-            one, taken, theirs = self._best_steps(schemes[active], costs.of(active))
-            active = active[one]
-            for all_rows, new_rows in zip((*schemes.arrays, *costs), (*taken.arrays, *theirs), strict=True):
-                all_rows[active] = new_rows
+        from solvers.mapping.kapla.filling_kernel import Climbs, climb
+
+        costs, count = self.costs(schemes), len(schemes)
+        climbs = Climbs(*costs, np.ones(count, np.bool_), np.zeros(1, np.int64))
+        going = True
+        while going:
+            going = self.in_time()
+            climb(self._judge, self._ladder_tables, schemes.rows, AT_ONCE if going else 0, climbs)
+            going = going and bool(climbs.active.any())
+        self.estimator.evaluations += int(climbs.evaluated[0])
         return schemes, costs
 
-    def _best_steps(self, schemes: Schemes, costs: SchemeCosts) -> tuple[Array, Schemes, SchemeCosts]:
-        """The rows that a step makes better, and those rows and their costs after the best one."""
-        steps = self.ladder.steps(schemes)
-        rows, dims = np.nonzero(steps)
-        stepped = schemes.chosen_and_grown(rows, self.ladder.slot, dims, steps[rows, dims])
-        after, before = self.costs(stepped), costs.of(rows)
-        # Of steps that leave the objective as it is, those count as better that lower energy times cycles.
-        # With cycles as the objective most single steps change nothing, and the climb would end on the first
-        # plateau. SAME_COST: a difference by rounding is none.
-        lower = after.objective < before.objective * (1 - SAME_COST)
-        equal = after.objective <= before.objective * (1 + SAME_COST)
-        useful = lower | (equal & (after.edp_pj_cycles < before.edp_pj_cycles * (1 - SAME_COST)))
-        best = np.flatnonzero(useful)
-        # One step a scheme, the best: two steps that both help may not help, or not fit, together.
-        best = best[ranks(after.of(best), rows[best]) == 0]
-        return rows[best], stepped[best], after.of(best)
+    @cached_property
+    def _judge(self) -> Judge:
+        return self.estimator.judge(self.ladder.forced, self.outer)
+
+    @cached_property
+    def _ladder_tables(self) -> LadderTables:
+        return self.ladder.tables(self.estimator.space)
 
     def spreads(self, schemes: Schemes, best: int, alike: int) -> tuple[Schemes, SchemeCosts]:
         """The ``best`` ways of each scheme to spread over the fan-out, of all that fit.
@@ -117,99 +114,92 @@ class Filling:
         Their estimates are nearly equal, so that they would take all positions of a scheme together; what
         becomes of them once tiles grow differs more from way to way of cutting tensors than among them.
         """
-        everywhere = np.ones(schemes.rest.shape, np.bool_)
-        filled, sources, costs = self._all_products(schemes, everywhere)
-        factors, layer = filled.factors(self.ladder.slot), self.estimator.problem.layer
-        parts = [
-            factors[:, [layer.index[dim] for dim in tensor.dims]].prod(axis=1, dtype=np.int64)
-            for tensor in layer.tensors
-        ]
-        _, cut_alike = np.unique(np.stack([sources, *parts], axis=1), axis=0, return_inverse=True)
-        few = np.flatnonzero(ranks(costs, cut_alike.reshape(-1)) < alike)
-        chosen = few[ranks(costs.of(few), sources[few]) < best]
-        chosen = chosen[np.isfinite(costs.objective[chosen])]
-        return filled[chosen], costs.of(chosen)
+        listed = self._all_products(schemes, np.ones(schemes.rest.shape, np.bool_))
+        layer = self.estimator.problem.layer
+        # a number for each scheme and the parts that its tensors are cut into
+        cut_alike = listed.sources
+        for tensor in layer.tensors:
+            parts = listed.factors[:, [layer.index[dim] for dim in tensor.dims]].prod(axis=1, dtype=np.int64)
+            both = np.stack([cut_alike, parts])
+            _, cut_alike = np.unique(both[0] * (parts.max(initial=0) + 1) + both[1], return_inverse=True)
+        few = np.flatnonzero(ranks(listed.costs, cut_alike) < alike)
+        return self._best_of(schemes, listed.of(few), best)
 
     def products(self, schemes: Schemes, free: Array, best: int) -> tuple[Schemes, SchemeCosts]:
         """The ``best`` of each scheme with all allowed factors in its ``free`` dims, bool [n, dims]."""
-        filled, sources, costs = self._all_products(schemes, free)
-        chosen = (ranks(costs, sources) < best) & np.isfinite(costs.objective)
-        return filled[chosen], costs.of(chosen)
+        return self._best_of(schemes, self._all_products(schemes, free), best)
 
-    def _all_products(self, schemes: Schemes, free: Array) -> tuple[Schemes, Array, SchemeCosts]:
-        """Each scheme with all allowed factors in its ``free`` dims, bool [n, dims]; the row of ``schemes``
-        that each comes from, int64; and their costs.
+    def _best_of(self, schemes: Schemes, listed: ListedProducts, best: int) -> tuple[Schemes, SchemeCosts]:
+        """The ``best`` products of each scheme that fit, and what they cost."""
+        chosen = (ranks(listed.costs, listed.sources) < best) & np.isfinite(listed.costs.objective)
+        few = listed.of(np.flatnonzero(chosen))
+        filled = schemes[few.sources]
+        filled.fill(self.ladder.slot, few.factors)
+        return filled, few.costs
 
-        Dim by dim, every scheme is multiplied by the factors that the dim may take; what does not fit goes.
+    def _all_products(self, schemes: Schemes, free: Array) -> ListedProducts:
+        """Each scheme with all allowed factors in its ``free`` dims, bool [n, dims], that fit.
+
+        They come scheme by scheme, and of each in ascending order of factors. When the time is up, each
+        scheme that is left, and each dim of the one at hand, takes its smallest factors, so that each still
+        ends as a mapping.
         """
-        sources, filled = np.arange(len(schemes)), schemes
-        for dim in range(free.shape[1]):
-            choices, smallest = self.ladder.choices(filled, dim)
-            # A dim that is not free has one factor, the smallest that is allowed; so has every dim once the
-            # time is up, and then each scheme still ends as a mapping.
-            choices &= (free[sources, dim, None] & self.in_time()) | smallest
-            # What fits with all factors of 1 so far fits with one more. The first dim is made in any case,
-            # so that all fit.
-            if dim and choices[:, 0].all() and np.count_nonzero(choices) == len(choices):
-                continue
-            few, cut = _first_sources(sources, choices.sum(axis=1), MOST_TRIED)
-            if cut:
-                limit_reached("products of divisors looked at in one dim", MOST_TRIED, FEWER)
-            filled, rows = self._multiplied(filled[few], dim, choices[few], smallest[few])
-            sources = sources[few][rows]
-            few, cut = _first_sources(sources, np.ones(len(sources)), MOST_PRODUCTS)
-            if cut:
-                limit_reached("products of divisors in one pass", MOST_PRODUCTS, FEWER)
-            filled, sources = filled[few], sources[few]
-        return filled, sources, self.costs(filled)
+        from solvers.mapping.kapla.filling_kernel import Products, ProductWalk, list_products
 
-    def _multiplied(
-        self, schemes: Schemes, dim: int, choices: Array, smallest: Array
-    ) -> tuple[Schemes, Array]:
-        """Every scheme with each factor of ``dim`` among its ``choices``, bool [n, divisors].
+        copies = schemes[np.arange(len(schemes))].rows  # into which products are written one after the other
+        dims, most = free.shape[1], LISTED_AT_ONCE
+        walk = ProductWalk(np.zeros(2, np.int64), np.zeros(dims, np.int64), np.full(dims, -1))
+        sources, factors = np.empty(most, np.int64), np.empty((most, dims), np.int32)
+        found = Products(sources, factors, np.empty(most), np.empty(most), np.zeros(1, np.int64))
+        listed = ListedProducts(sources[:0], factors[:0], SchemeCosts(found.objective[:0], found.edp[:0]))
+        judge, ladder, going = self._judge, self._ladder_tables, True
+        while going:
+            list_products(judge, ladder, copies, free, not self.in_time(), AT_ONCE, walk, found)
+            new = slice(int(found.listed[0]))
+            costs = SchemeCosts(found.objective[new], found.edp[new])
+            listed = listed.followed_by(ListedProducts(sources[new], factors[new], costs))
+            # Beyond the limit only the first scheme is listed to its end.
+            going = walk.at[0] < len(schemes) and (len(listed.sources) <= MOST_PRODUCTS or walk.at[0] == 0)
+        listed = listed.within(MOST_PRODUCTS, len(schemes))
+        self.estimator.evaluations += len(listed.sources)
+        return listed
 
-        Returns the products that fit, and for each the row of ``schemes`` from which it comes. Products are
-        made in blocks, with a look at the clock before each: when the time is up, the schemes that are left
-        take the ``smallest`` factor.
+
+@dataclass(frozen=True, eq=False)
+class ListedProducts:
+    """Products of divisors: the number of the scheme of each, int64 [n], its factors in the slot, int32 [n,
+    dims], and its costs."""
+
+    sources: Array
+    factors: Array
+    costs: SchemeCosts
+
+    def of(self, rows: Array) -> ListedProducts:
+        return ListedProducts(self.sources[rows], self.factors[rows], self.costs.of(rows))
+
+    def followed_by(self, other: ListedProducts) -> ListedProducts:
+        """These products and then the ``other`` ones, copied."""
+        costs = (np.concatenate(pair) for pair in zip(self.costs, other.costs, strict=True))
+        return ListedProducts(
+            np.concatenate([self.sources, other.sources]),
+            np.concatenate([self.factors, other.factors]),
+            SchemeCosts(*costs),
+        )
+
+    def within(self, most: int, schemes: int) -> ListedProducts:
+        """Those of the first schemes, of so many, that have at most ``most`` products together.
+
+        All of the very first scheme, however many these are. Whole schemes are left out, the last ones first:
+        schemes come with the best in front, and of a scheme with half of its products the best product may be
+        the one that is missing.
         """
-        parts, origins = [], []
-        for block in _blocks(choices.sum(axis=1), PRODUCTS_AT_ONCE):
-            own = choices[block] if self.in_time() else choices[block] & smallest[block]
-            rows, positions = np.nonzero(own)
-            rows += block.start
-            factors, slot = self.ladder.divisors[dim][positions], self.ladder.slot
-            fitting = self.estimator.grown_fits(
-                schemes, slot, dim, rows, factors, self.ladder.forced, self.outer
-            )
-            rows, factors = rows[fitting], factors[fitting]
-            parts.append(schemes.chosen_and_grown(rows, slot, np.full(len(rows), dim), factors))
-            origins.append(rows)
-        return Schemes.joined(parts), np.concatenate(origins)
-
-
-def _blocks(counts: Array, most: int) -> Iterator[slice]:
-    """Consecutive rows whose ``counts`` add up to at most ``most``, or one row with more; one block at least.
-
-    ``counts`` is int64 [n].
-    """
-    ends, begin = counts.cumsum(), 0
-    while begin < len(counts) or begin == 0:
-        before = ends[begin - 1] if begin else 0
-        end = max(begin + 1, int(np.searchsorted(ends, before + most, side="right")))
-        yield slice(begin, end)
-        begin = end
-
-
-def _first_sources(sources: Array, counts: Array, most: int) -> tuple[Array, bool]:
-    """The rows of the first schemes whose ``counts``, one a row, are at most ``most`` together.
-
-    Returns, bool [n], which rows these are (the first scheme's always are), and whether any are left out.
-    """
-    count = np.bincount(sources, weights=counts, minlength=1).cumsum()
-    # Whole schemes are left out, the last ones first: schemes come with the best in front, and of a scheme
-    # with half of its products the best product may be the one that is missing.
-    last = max(1, int((count <= most).sum()))
-    return sources < last, last < len(count)
+        if len(self.sources) <= most:
+            return self
+        counts = np.bincount(self.sources, minlength=schemes).cumsum()
+        kept = max(1, int((counts <= most).sum()))
+        if kept < schemes:
+            limit_reached("products of divisors in one pass", most, FEWER)
+        return self.of(np.flatnonzero(self.sources < kept))
 
 
 def ranks(costs: SchemeCosts, groups: Array) -> Array:

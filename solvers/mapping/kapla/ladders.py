@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from solvers.budget import InTime, OutOfTimeError, always_in_time
+from solvers.divisors import divisors
 from solvers.mapping.kapla.schemes import Schemes
-from solvers.mapping.space.space import MappingSpace, Slot
+from solvers.mapping.space.space import MappingSpace, Slot, padded
+
+if TYPE_CHECKING:
+    from solvers.mapping.kapla.filling_kernel import LadderTables
 
 Array = NDArray[Any]
 
@@ -58,15 +63,14 @@ class Ladder:
         found: Array = self.following[np.arange(len(self.divisors)), totals, self.positions(factors)]
         return found
 
-    def choices(self, schemes: Schemes, dim: int) -> tuple[Array, Array]:
-        """Which divisors of ``dim`` may stand in the slot, where it has no factor yet, bool [n, divisors].
+    def tables(self, space: MappingSpace) -> LadderTables:
+        """The ladder as compiled code takes it; ``space`` is the one that it was made for."""
+        from solvers.mapping.kapla.filling_kernel import LadderTables
 
-        Then which of them is the smallest, alike.
-        """
-        own = self.divisors[dim]
-        totals = np.searchsorted(own, schemes.rest[:, dim])
-        smallest: Array = own == self.first[dim, totals][:, None]
-        return self.allowed[dim, totals, : len(own)], smallest
+        slot, count = self.slot, np.array([len(own) for own in self.divisors], np.int64)
+        fanout = space.architecture.levels[slot.level].fanout
+        numbers = padded(self.divisors), count, self.allowed, self.following, self.first
+        return LadderTables(slot.level, slot.spatial, fanout, *numbers)
 
 
 def ladders(space: MappingSpace, in_time: InTime = always_in_time) -> dict[Slot, Ladder]:
@@ -75,46 +79,64 @@ def ladders(space: MappingSpace, in_time: InTime = always_in_time) -> dict[Slot,
 
     Its tables are quadratic in the number of divisors. Raises OutOfTimeError where ``in_time()`` ends it.
     """
-    tables = space.tables
     order = sorted(space.slots, key=lambda slot: (slot.level - slot.spatial, not slot.spatial))
-    divisors = tuple(tables.divisors[dim, :count] for dim, count in enumerate(tables.divisor_count.tolist()))
-    most = tables.divisors.shape[1]
-    absorbed = np.zeros((len(divisors), most), np.bool_)
-    absorbed[:, 0] = True  # outside the last slot there is nothing: what is left must be 1
-    forced = np.ones((len(space.architecture.levels), len(divisors)), np.int64)
-    found: dict[Slot, Ladder] = {}
-    for slot in reversed(order):
+    of_dims = []
+    for dim, (_, size) in enumerate(space.layer.dims):
         if not in_time():
             raise OutOfTimeError("the ladders are not made in time")
-        allowed = np.zeros((len(divisors), most, most), np.bool_)
-        for dim, own in enumerate(divisors):
-            allowed[dim, : len(own), : len(own)] = _allowed(slot, dim, own, absorbed[dim])
-        following, first = _following(allowed, divisors)
-        found[slot] = Ladder(slot, divisors, allowed, following, first, forced.copy())
-        absorbed = np.any(allowed, axis=2)
+        # most dims have no bounds but their size, and many layers have dims of equal sizes
+        bounds = tuple((slot.least[dim], min(slot.most[dim], size)) for slot in order)
+        few = len(divisors(size)) <= MOST_REMEMBERED
+        of_dims.append((_remembered_rungs if few else _rungs)(size, bounds))
+    every = tuple(np.array(divisors(size)) for _, size in space.layer.dims)
+    dims, most = len(every), max(map(len, every))
+    forced = np.ones((len(space.architecture.levels), dims), np.int64)
+    found: dict[Slot, Ladder] = {}
+    for number, slot in reversed(list(enumerate(order))):
+        allowed = np.zeros((dims, most, most), np.bool_)
+        following = np.zeros(allowed.shape, np.int64)
+        first = np.zeros(allowed.shape[:2], np.int64)
+        for dim, rungs in enumerate(of_dims):
+            own, count = rungs[number], len(every[dim])
+            allowed[dim, :count, :count], following[dim, :count, :count] = own.allowed, own.following
+            first[dim, :count] = own.first
+        found[slot] = Ladder(slot, every, allowed, following, first, forced.copy())
         forced[slot.level :] *= np.array(slot.least)
     return {slot: found[slot] for slot in order}
 
 
-def _allowed(slot: Slot, dim: int, divisors: Array, absorbed: Array) -> Array:
-    """Which factors (columns) leave of which totals (rows) something that later slots can take."""
-    whole = divisors[:, None] % divisors[None, :] == 0
-    left = np.searchsorted(divisors, divisors[:, None] // divisors[None, :])
-    within = (divisors >= slot.least[dim]) & (divisors <= slot.most[dim])
-    found: Array = whole & within[None, :] & absorbed[left]
-    return found
+class Rungs(NamedTuple):
+    """A ladder's numbers for one dim, without the first index of its arrays."""
+
+    allowed: Array
+    following: Array
+    first: Array
 
 
-def _following(allowed: Array, divisors: tuple[Array, ...]) -> tuple[Array, Array]:
+def _rungs(size: int, bounds: tuple[tuple[int, int], ...]) -> tuple[Rungs, ...]:
+    """The rungs of a dim in each slot, in the order of decision; ``bounds``: the least and the most factor
+    that each slot allows."""
+    own, found = np.array(divisors(size)), []
+    whole = own[:, None] % own == 0
+    left = np.searchsorted(own, own[:, None] // own)
+    absorbed = own == 1  # outside the last slot there is nothing: what is left must be 1
+    for least, most in reversed(bounds):
+        allowed = whole & (own >= least) & (own <= most) & absorbed[left]
+        found.append(Rungs(allowed, *_following(allowed, own)))
+        absorbed = allowed.any(axis=1)
+    return tuple(reversed(found))
+
+
+MOST_REMEMBERED = 64
+"""The rungs of sizes with more divisors than this are made anew each time: they may be megabytes."""
+
+_remembered_rungs = lru_cache(maxsize=1024)(_rungs)
+
+
+def _following(allowed: Array, divisors: Array) -> tuple[Array, Array]:
     """The next larger allowed factor after each, and the smallest one; 0 if there is none."""
-    most = allowed.shape[2]
-    following = np.zeros(allowed.shape, np.int64)
-    first = np.zeros(allowed.shape[:2], np.int64)
-    for dim, own in enumerate(divisors):
-        values = np.zeros(most + 1, np.int64)
-        values[: len(own)] = own
-        indices = np.where(allowed[dim], np.arange(most), most)  # ``most`` stands for none, whose value is 0
-        nearest = np.minimum.accumulate(indices[:, ::-1], axis=1)[:, ::-1]
-        following[dim, :, :-1] = values[nearest[:, 1:]]
-        first[dim] = values[nearest[:, 0]]
-    return following, first
+    count = len(divisors)
+    values = np.append(divisors, 0)
+    indices = np.where(allowed, np.arange(count), count)  # ``count`` stands for none, whose value is 0
+    nearest = values[np.minimum.accumulate(indices[:, ::-1], axis=1)[:, ::-1]]
+    return np.column_stack([nearest[:, 1:], np.zeros(count, np.int64)]), nearest[:, 0]

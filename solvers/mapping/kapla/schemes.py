@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from solvers.mapping.space.space import MappingSpace, Slot
+
+if TYPE_CHECKING:
+    from solvers.mapping.kapla.filling_kernel import SchemeRows
 
 Array = NDArray[Any]
 
@@ -51,6 +54,13 @@ class Schemes:
     def arrays(self) -> tuple[Array, ...]:
         return self.temporal, self.spatial, self.order, self.keep, self.rest, self.stationary_order
 
+    @property
+    def rows(self) -> SchemeRows:
+        """The same arrays as compiled code takes them, which may change them."""
+        from solvers.mapping.kapla.filling_kernel import SchemeRows
+
+        return SchemeRows(self.temporal, self.spatial, self.order, self.keep, self.rest)
+
     def __len__(self) -> int:
         return len(self.rest)
 
@@ -78,6 +88,11 @@ class Schemes:
         grown.rest[indices, dims] = grown.rest[indices, dims] * block[indices, dims] // factors
         block[indices, dims] = factors
         return grown
+
+    def fill(self, slot: Slot, factors: Array) -> None:
+        """Put ``factors`` [n, dims] into a slot that has none yet; the arrays are changed."""
+        self.factors(slot)[:] = factors
+        self.rest[:] //= factors
 
     def distinct(self) -> Array:
         """The first row of each scheme, int64 [m]."""

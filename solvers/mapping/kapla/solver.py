@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from costmodel.mapping.batch.batch import MappingBatch
@@ -46,37 +48,53 @@ def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) ->
     if reason := obstacle(space):
         return infeasible(reason)
     loading = Stopwatch()
-    load(problem, space)
+    load(problem)
     clock = clock.without(loading)
 
     def in_time() -> bool:
         return clock.wall_seconds < budget.wall_seconds
 
     most = min(params.schemes, budget.iterations or params.schemes)
-    starts, evaluations = [], 0
+    starts, evaluations = MappingBatch.empty(0, problem.architecture, problem.layer), 0
+    evaluator = None
     try:
         search = BottomUp(problem, space, params, in_time)
     except OutOfTimeError:
         pass  # one of the other starts is taken below
     else:
         found, _ = search.mappings(most, in_time)
-        starts = [found.mapping(row, problem.layer) for row in _differently_spread(found)[: params.starts]]
-        evaluations = search.evaluations
-    starts = starts or list(drawn(space, budget.seed, in_time)) or list(serial(space, fewest_kept(space)))
+        starts = found[np.array(_differently_spread(found)[: params.starts], np.int64)]
+        evaluations, evaluator = search.evaluations, search.evaluator
+    if not len(starts):
+        others = list(drawn(space, budget.seed, in_time)) or list(serial(space, fewest_kept(space)))
+        starts = MappingBatch.of(others, problem.architecture, problem.layer)
     bound = space_bound(problem)
-    if not starts:
+    if not len(starts):
         return unknown("no scheme within the constraints was found", bound, clock)
-    best, polished = starts[0], 0
+    polished = 0
     if params.polish:
-        polish = Polish(problem, bound, in_time)
-        best, polished = polish.best(starts, 0, budget.seed), polish.evaluations
+        polish = Polish(problem, bound, in_time, space=space, evaluator=evaluator)
+        best = polish.best_of_rows(_loops_first(starts), 0, budget.seed)
+        polished = polish.evaluations
+    else:
+        best = starts.mapping(0, problem.layer)
     return answer(problem, best, bound, clock, evaluations=evaluations + polished)
 
 
 def _differently_spread(batch: MappingBatch) -> list[int]:
     """The first row of each choice of spatial factors."""
-    if not len(batch):
-        return []
-    spread = (batch.spatial_x * batch.spatial_y).reshape(len(batch), -1)
-    _, first = np.unique(spread, axis=0, return_index=True)
-    return sorted(first.tolist())
+    first: dict[bytes, int] = {}
+    for number, spread in enumerate(batch.spatial_x * batch.spatial_y):
+        first.setdefault(spread.tobytes(), number)
+    return list(first.values())
+
+
+def _loops_first(batch: MappingBatch) -> MappingBatch:
+    """The same mappings, whose rows have the dims without a loop at a level outside those with one.
+
+    They cost the same wherever they stand, but an exchange may put a loop there.
+    """
+    order = batch.permutation
+    looped = np.take_along_axis(batch.temporal, order, axis=2) > 1
+    places = np.argsort(np.where(looped, -1, order), axis=2, kind="stable")
+    return replace(batch, permutation=np.take_along_axis(order, places, axis=2))

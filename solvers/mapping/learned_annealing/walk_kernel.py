@@ -232,11 +232,11 @@ def _spread(space: SpaceTables, row: BatchRows, where: tuple[Int, Int], factor: 
     level, dim = where
     on_x = row.spatial_x[0, level, dim] > 1 or (row.spatial_y[0, level, dim] == 1 and draw < 0.5)
     side = row.spatial_x if on_x else row.spatial_y
-    allowed = space.side_x[level, dim] if on_x else space.side_y[level, dim]
+    allowed = space.sides.may_x[level, dim] if on_x else space.sides.may_y[level, dim]
     used = factor
     for other in range(side.shape[2]):
         used *= side[0, level, other]
-    if not allowed or used > (space.fanout_x[level] if on_x else space.fanout_y[level]):
+    if not allowed or used > (space.sides.fanout_x[level] if on_x else space.sides.fanout_y[level]):
         return False
     side[0, level, dim] *= factor
     return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ class Neighbourhood:
         from solvers.mapping.space.neighbours_kernel import Changes, work_of
 
         architecture, layer = space.architecture, space.layer
-        self._space = space
+        self._layer = layer
         levels = len(architecture.levels)
         limit = np.ones(3 * levels, np.int64)
         for level, hardware in enumerate(architecture.levels):
@@ -39,7 +40,8 @@ class Neighbourhood:
         dim, prime, position = np.ascontiguousarray(factors.reshape(-1, 3).T)
         keeps = [(level, mask) for level, masks in enumerate(space.keep_sets) for mask in masks]
         bits = np.arange(len(layer.tensors))
-        self._changes = Changes(
+        ranks = space.loop_ranks
+        self.changes = Changes(
             dim=dim,
             prime=prime,
             position=position,
@@ -47,10 +49,21 @@ class Neighbourhood:
             limit=limit,
             keep_level=np.array([level for level, _ in keeps], np.int64),
             keep_sets=np.array([mask for _, mask in keeps], np.int64)[:, None] >> bits & 1 == 1,
+            ranks=ranks,
+            ordered=bool(ranks.any()),
         )
-        self._work = work_of(self._changes)
-        # the first call of a process loads the compiled code, or compiles it
-        self.around_each(MappingBatch.empty(0, architecture, layer))
+        self.work = work_of(self.changes)
+
+    @cached_property
+    def most(self) -> int:
+        """No mapping has more neighbours than this.
+
+        A mapping holds each prime factor of each dim's size at one position.
+        """
+        changes, layer = self.changes, self._layer
+        held = sum(power for _, size in layer.dims for _, power in prime_powers(size))
+        moved, exchanged = 2 * held * len(changes.to), held * (held - 1) // 2
+        return moved + exchanged + 2 * changes.ranks.size + len(changes.keep_level)
 
     def around(self, mapping: MappingBatch) -> MappingBatch:
         """All neighbours of the one row of ``mapping`` within the fan-outs; their tiles may not fit.
@@ -65,9 +78,8 @@ class Neighbourhood:
 
         rows = BatchRows(*(np.ascontiguousarray(array) for array in mappings.rows))
         counts = np.empty(len(mappings), np.int64)
-        write_neighbours(self._changes, rows, self._work, counts, rows, False)
+        write_neighbours(self.changes, rows, self.work, counts, rows, False)
         total = int(counts.sum())
         found = BatchRows(*(np.empty((total, *array.shape[1:]), array.dtype) for array in rows))
-        write_neighbours(self._changes, rows, self._work, counts, found, True)
-        found = found._replace(permutation=self._space.reordered(found.permutation))
+        write_neighbours(self.changes, rows, self.work, counts, found, True)
         return MappingBatch(*found), counts

@@ -27,7 +27,8 @@ class Changes(NamedTuple):
     ``dim``, ``prime``, ``position`` int64 [factors]: each prime factor of a dim at each position where it may
     stand. ``to`` int64 [positions]: where factors may move. ``limit`` int64 [3 * levels]: the most that a
     position's factors multiply to. ``keep_level`` int64 [sets], ``keep_sets`` bool [sets, tensors]: the sets
-    that a level may keep.
+    that a level may keep. ``ranks`` int64 [levels, dims]: loops of lower ranks stand inside those of higher
+    ones, all 0 unless ``ordered``.
     """
 
     dim: Array
@@ -37,6 +38,8 @@ class Changes(NamedTuple):
     limit: Array
     keep_level: Array
     keep_sets: Array
+    ranks: Array
+    ordered: bool
 
 
 class NeighbourWork(NamedTuple):
@@ -63,12 +66,12 @@ def write_neighbours(
     # One entry for both, as each entry is compiled by itself.
     begin = 0
     for row in range(counts.shape[0]):
-        counts[row] = _neighbours(changes, rows, row, work, out, begin, writing)
+        counts[row] = neighbours_of(changes, rows, row, work, out, begin, writing)
         begin += counts[row]
 
 
 @called
-def _neighbours(
+def neighbours_of(
     changes: Changes,
     rows: BatchRows,
     row: Int,
@@ -81,6 +84,7 @@ def _neighbours(
 
     Their order decides which of equally good ones a descent takes: factors moved, with their loops innermost;
     the same with loops outermost; factors exchanged; loops put innermost, then outermost; other sets kept.
+    Loops whose order the rules fix then go where these demand.
     """
     held = _hold(changes, rows, row, work)
     at = begin
@@ -93,10 +97,13 @@ def _neighbours(
             for dim in range(dims):
                 if rows.temporal[row, level, dim] > 1:
                     if writing:
-                        _copy(rows, row, out, at)
+                        copy_row(rows, row, out, at)
                         _shift(out, at, level, dim, outermost == 1)
                     at += 1
     at = _bypass(changes, rows, row, out, at, writing)
+    if writing and changes.ordered:
+        for number in range(begin, at):
+            _put_in_order(changes, out, number)
     return at - begin
 
 
@@ -144,7 +151,7 @@ def _move(
             if to >= levels and work.used[to] * prime > changes.limit[to]:
                 continue
             if writing:
-                _copy(rows, row, out, at)
+                copy_row(rows, row, out, at)
                 _multiply(out, at, position, dim, 1, prime)
                 _multiply(out, at, to, dim, prime, 1)
                 if to < levels:
@@ -183,7 +190,7 @@ def _exchange(
             if there >= levels and work.used[there] // other * mine > changes.limit[there]:
                 continue
             if writing:
-                _copy(rows, row, out, at)
+                copy_row(rows, row, out, at)
                 _multiply(out, at, here, changes.dim[one], 1, mine)
                 _multiply(out, at, there, changes.dim[one], mine, 1)
                 _multiply(out, at, there, changes.dim[two], 1, other)
@@ -208,7 +215,7 @@ def _bypass(changes: Changes, rows: BatchRows, row: Int, out: BatchRows, at: Int
             fewer += here and not there
         if more <= 1 and fewer <= 1 and more + fewer > 0:
             if writing:
-                _copy(rows, row, out, at)
+                copy_row(rows, row, out, at)
                 for tensor in range(tensors):
                     out.keep[at, level, tensor] = changes.keep_sets[number, tensor]
             at += 1
@@ -257,7 +264,24 @@ def _shift(rows: BatchRows, row: Int, level: Int, dim: Int, outermost: bool) -> 
 
 
 @inlined
-def _copy(source: BatchRows, of: Int, target: BatchRows, to: Int) -> None:
+def _put_in_order(changes: Changes, rows: BatchRows, row: Int) -> None:
+    """Sort the loops of each level by their ranks; those of equal ranks keep their order."""
+    levels, dims = rows.permutation.shape[1:]
+    for level in range(levels):
+        for position in range(1, dims):
+            dim, to = rows.permutation[row, level, position], position
+            while to > 0:
+                inside = rows.permutation[row, level, to - 1]
+                if changes.ranks[level, inside] <= changes.ranks[level, dim]:
+                    break
+                rows.permutation[row, level, to] = inside
+                to -= 1
+            rows.permutation[row, level, to] = dim
+
+
+@inlined
+def copy_row(source: BatchRows, of: Int, target: BatchRows, to: Int) -> None:
+    """Write row ``of`` of ``source`` into row ``to`` of ``target``."""
     levels, dims = source.temporal.shape[1:]
     for level in range(levels):
         for dim in range(dims):

@@ -12,7 +12,7 @@ from fractions import Fraction
 from functools import cached_property, lru_cache, partial
 from itertools import combinations, permutations, product
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,11 +27,13 @@ from costmodel.workload.network import Layer, Tensor
 from solvers.divisors import divisors
 from solvers.mapping.space.loop_orders import LoopOrders
 from solvers.mapping.space.rules import LevelRules, SpaceRules, allowed_keeps
-from solvers.mapping.space.tables import SpaceTables
+from solvers.mapping.space.tables import RuleTables, SideTables, SpaceTables
 
 Array = NDArray[Any]
 ATTEMPTS = 100
 """How often a random row is drawn anew because its spatial factors do not fit; then it is left invalid."""
+
+SIDES: tuple[Literal["x", "y"], ...] = "x", "y"
 
 LARGEST_SIZE = 2**31 - 1
 """The largest size of a dim. Batches of mappings hold factors as 32-bit integers. Besides, some tables are
@@ -131,26 +133,46 @@ class MappingSpace:
     def tables(self) -> SpaceTables:
         """The space as compiled code takes it."""
         per_dim = [divisors(size) for _, size in self.layer.dims]
-        masks = _padded(self.keep_sets)
+        masks = padded(self.keep_sets)
         return SpaceTables(
             slot_level=np.array([slot.level for slot in self.slots], np.int64),
             slot_spatial=np.array([slot.spatial for slot in self.slots]),
             slot_least=np.array([slot.least for slot in self.slots], np.int64),
             slot_most=np.array([slot.most for slot in self.slots], np.int64),
-            divisors=_padded(per_dim),
+            divisors=padded(per_dim),
             divisor_count=np.array([len(found) for found in per_dim], np.int64),
             quotient=_quotients(per_dim),
             masks=masks,
             mask_count=np.array([len(found) for found in self.keep_sets], np.int64),
             largest=self._largest(per_dim),
-            fanout_x=np.array([level.fanout_x for level in self.architecture.levels], np.int64),
-            fanout_y=np.array([level.fanout_y for level in self.architecture.levels], np.int64),
-            side_x=np.array([[r.allows_side(d, "x") for d, _ in self.layer.dims] for r in self.level_rules]),
-            side_y=np.array([[r.allows_side(d, "y") for d, _ in self.layer.dims] for r in self.level_rules]),
+            sides=self.side_tables,
             order=np.array([[*first, *middle, *last] for first, middle, last in self._orders_asked], np.int8),
             free_from=np.array([len(first) for first, _, _ in self._orders_asked], np.int64),
             free_to=np.array([len(first) + len(middle) for first, middle, _ in self._orders_asked], np.int64),
         )
+
+    @cached_property
+    def rule_tables(self) -> RuleTables:
+        """The rules as compiled code takes them."""
+        shape = (2, len(self.architecture.levels), len(self.layer.dims))
+        least, most = np.ones(shape, np.int64), np.full(shape, LARGEST_SIZE)
+        keeps = np.zeros((shape[1], 2 ** len(self.layer.tensors)), np.bool_)
+        for slot in self.slots:
+            least[int(slot.spatial), slot.level], most[int(slot.spatial), slot.level] = slot.least, slot.most
+        for level, sets in enumerate(self.keep_sets):
+            keeps[level, list(sets)] = True
+        return RuleTables(keeps, bool(self.rules.levels), least, most, self.side_tables)
+
+    @cached_property
+    def side_tables(self) -> SideTables:
+        """The fan-outs, and on which of their sides dims may be spread, as compiled code takes them."""
+        levels, dims = self.architecture.levels, [dim for dim, _ in self.layer.dims]
+        may_x, may_y = (
+            np.array([[rules.allows_side(dim, side) for dim in dims] for rules in self.level_rules])
+            for side in SIDES
+        )
+        fanout_x, fanout_y = np.array([(one.fanout_x, one.fanout_y) for one in levels], np.int64).T.copy()
+        return SideTables(fanout_x, fanout_y, may_x, may_y)
 
     @cached_property
     def _orders_asked(self) -> list[tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]]:
@@ -205,40 +227,48 @@ class MappingSpace:
             limit_reached("draws of a row's spatial factors until they fit", ATTEMPTS, effect)
         return batch
 
+    def with_sides(self, batch: MappingBatch) -> Array:
+        """Give the spatial factors of ``batch``, all on X, sides; in which rows they fit, bool [n]."""
+        from solvers.mapping.space.space_kernel import choose_sides
+
+        fitting = np.zeros(len(batch), np.bool_)
+        state, spread = np.zeros(1, np.uint64), np.zeros(len(self.layer.dims), np.int64)
+        choose_sides(self.side_tables, batch.rows, fitting, state, spread)
+        return fitting
+
     def allowed(self, batch: MappingBatch) -> Array:
         """Which rows of ``batch``, valid mappings all, obey the rules, bool [n]."""
-        right = self._kept(batch)
-        if not self.rules.levels:
+        tables = self.rule_tables
+        masks = batch.keep @ (1 << np.arange(len(self.layer.tensors)))
+        right: Array = tables.keeps[np.arange(len(tables.keeps)), masks].all(axis=1)
+        if not tables.bounded:
             return right
-        spread = batch.spatial_x * batch.spatial_y
-        for slot in self.slots:
-            factors = (spread if slot.spatial else batch.temporal)[:, slot.level]
-            right &= ((factors >= slot.least) & (factors <= slot.most)).all(axis=1)
-        right &= (self.tables.side_x | (batch.spatial_x == 1)).all(axis=(1, 2))
-        right &= (self.tables.side_y | (batch.spatial_y == 1)).all(axis=(1, 2))
+        factors = np.stack([batch.temporal, batch.spatial_x * batch.spatial_y], axis=1)
+        right &= ((factors >= tables.least) & (factors <= tables.most)).all(axis=(1, 2, 3))
+        right &= (tables.sides.may_x | (batch.spatial_x == 1)).all(axis=(1, 2))
+        right &= (tables.sides.may_y | (batch.spatial_y == 1)).all(axis=(1, 2))
         return right & self._ordered(batch)
 
-    def _kept(self, batch: MappingBatch) -> Array:
-        """Which rows keep an allowed set at every level, bool [n]."""
-        allowed = np.zeros((len(self.keep_sets), 2 ** len(self.layer.tensors)), np.bool_)
-        for level, sets in enumerate(self.keep_sets):
-            allowed[level, list(sets)] = True
-        masks = batch.keep @ (1 << np.arange(len(self.layer.tensors)))
-        found: Array = allowed[np.arange(len(allowed)), masks].all(axis=1)
-        return found
+    @cached_property
+    def loop_ranks(self) -> Array:
+        """A rank for each dim at each level, int64 [levels, dims]: below 0 for loops that the rules put
+        inside the others, above 0 for those that they put outside, 0 for those that are free.
+
+        Loops of lower ranks stand inside those of higher ones.
+        """
+        rank = np.zeros((len(self.architecture.levels), len(self.layer.dims)), np.int64)
+        for level, (first, _, last) in enumerate(self._orders_asked):
+            rank[level, list(first)] = np.arange(-len(first), 0)
+            rank[level, list(last)] = np.arange(1, len(last) + 1)
+        return rank
 
     def reordered(self, permutation: Array) -> Array:
         """``permutation`` [n, levels, dims] with the dims whose order the rules fix moved to where they
         demand, the others in their order."""
-        # Ranks below 0 for what stands inside, 0 for what is free, above 0 for what stands outside. A stable
-        # sort by rank leaves free dims in their order.
-        rank = np.zeros(permutation.shape[1:], np.int64)
-        for level, (first, _, last) in enumerate(self._orders_asked):
-            rank[level, list(first)] = np.arange(-len(first), 0)
-            rank[level, list(last)] = np.arange(1, len(last) + 1)
-        if not rank.any():
+        # A stable sort by rank leaves free dims in their order.
+        if not self.loop_ranks.any():
             return permutation
-        ranks = np.take_along_axis(np.broadcast_to(rank, permutation.shape), permutation, axis=2)
+        ranks = np.take_along_axis(np.broadcast_to(self.loop_ranks, permutation.shape), permutation, axis=2)
         return np.take_along_axis(permutation, np.argsort(ranks, axis=2, kind="stable"), axis=2)
 
     def _ordered(self, batch: MappingBatch) -> Array:
@@ -330,7 +360,7 @@ def _factorings(size: int, slots: tuple[_SlotOfDim, ...], largest: tuple[int, ..
     return np.array(found, np.int64).reshape(-1, len(slots))
 
 
-def _padded(rows: Sequence[Sequence[int]]) -> Array:
+def padded(rows: Sequence[Sequence[int] | Array]) -> Array:
     """The rows as one int64 array, filled up with 0."""
     width = max(1, *(len(row) for row in rows))
     return np.array([[*row, *([0] * (width - len(row)))] for row in rows], np.int64)

@@ -16,7 +16,7 @@ from costmodel.compiled import entry, inlined
 
 if TYPE_CHECKING:
     from costmodel.mapping.batch.batch_tables import BatchRows
-    from solvers.mapping.space.tables import SpaceTables
+    from solvers.mapping.space.tables import SideTables, SpaceTables
 
 Array = NDArray[Any]
 Int = Any
@@ -82,7 +82,7 @@ def sample_rows(tables: SpaceTables, rows: BatchRows, work: SpaceWorkspace, draw
         fits = False
         for _ in range(drawing.attempts):
             _draw_factors(tables, rows, row, work)
-            if _choose_sides(tables, rows, row, work):
+            if _choose_sides(tables.sides, rows, row, work.state, work.spread):
                 fits = True
                 break
         if not fits:
@@ -97,10 +97,27 @@ def count_ways(tables: SpaceTables, work: SpaceWorkspace) -> None:
 
 
 @entry
-def choose_sides(tables: SpaceTables, rows: BatchRows, work: SpaceWorkspace, fitting: Array) -> None:
-    """Give spatial factors, all on X, the sides X or Y; ``fitting`` [n] tells in which rows they fit."""
+def choose_sides(sides: SideTables, rows: BatchRows, fitting: Array, state: Array, spread: Array) -> None:
+    """Give spatial factors, all on X, the sides X or Y; ``fitting`` [n] tells in which rows they fit.
+
+    ``state`` uint64 [1] is that of the random numbers, ``spread`` int64 [dims] a scratch array.
+    """
     for row in range(rows.temporal.shape[0]):
-        fitting[row] = _choose_sides(tables, rows, row, work)
+        fitting[row] = _choose_sides(sides, rows, row, state, spread)
+
+
+@inlined
+def find_sides(sides: SideTables, rows: BatchRows, row: Int, spread: Array) -> bool:
+    """The same for one row, with the first sides that fit: for rows of which only the cost matters."""
+    for level in range(rows.temporal.shape[1]):
+        count = _spread_dims(rows, row, level, spread)
+        chosen = 0
+        while chosen < 1 << count and not _fits(sides, rows, (row, level), spread, (chosen, count)):
+            chosen += 1
+        if chosen == 1 << count:
+            return False
+        _put_on_y(rows, row, level, spread, (chosen, count))
+    return True
 
 
 @inlined
@@ -223,59 +240,72 @@ def _write_way(
 
 
 @inlined
-def _choose_sides(tables: SpaceTables, rows: BatchRows, row: int, work: SpaceWorkspace) -> bool:
+def _choose_sides(sides: SideTables, rows: BatchRows, row: int, state: Array, spread: Array) -> bool:
     """Move spatial factors to Y, any choice that fits being equally likely; False if none does."""
     # A choice of sides is a number whose bit i says that the i-th spread dim is on Y. Few dims are spread, so
     # all choices are counted first and one of those that fit is drawn.
-    dims = rows.temporal.shape[2]
     for level in range(rows.temporal.shape[1]):
-        count = 0
-        for dim in range(dims):
-            if rows.spatial_x[row, level, dim] > 1:
-                work.spread[count] = dim
-                count += 1
+        count = _spread_dims(rows, row, level, spread)
         if count == 0:
             continue
         fitting = 0
-        for sides in range(1 << count):
-            fitting += _fits(tables, rows, (row, level), work.spread, (sides, count))
+        for choice in range(1 << count):
+            fitting += _fits(sides, rows, (row, level), spread, (choice, count))
         if fitting == 0:
             return False
-        chosen, sides = _below(work.state, fitting), 0
+        drawn, choice = _below(state, fitting), 0
         while True:
-            if _fits(tables, rows, (row, level), work.spread, (sides, count)):
-                if chosen == 0:
+            if _fits(sides, rows, (row, level), spread, (choice, count)):
+                if drawn == 0:
                     break
-                chosen -= 1
-            sides += 1
-        for index in range(count):
-            dim = work.spread[index]
-            if (sides >> index) & 1:
-                rows.spatial_y[row, level, dim] = rows.spatial_x[row, level, dim]
-                rows.spatial_x[row, level, dim] = 1
+                drawn -= 1
+            choice += 1
+        _put_on_y(rows, row, level, spread, (choice, count))
     return True
 
 
 @inlined
+def _spread_dims(rows: BatchRows, row: int, level: int, spread: Array) -> Int:
+    """Fill ``spread`` with the dims that have a spatial factor at a level, all on X; how many these are."""
+    count = 0
+    for dim in range(rows.temporal.shape[2]):
+        if rows.spatial_x[row, level, dim] > 1:
+            spread[count] = dim
+            count += 1
+    return count
+
+
+@inlined
+def _put_on_y(rows: BatchRows, row: int, level: int, spread: Array, choice: tuple[Int, Int]) -> None:
+    """Move the spatial factors of a choice of sides from X to Y."""
+    chosen, count = choice
+    for index in range(count):
+        dim = spread[index]
+        if (chosen >> index) & 1:
+            rows.spatial_y[row, level, dim] = rows.spatial_x[row, level, dim]
+            rows.spatial_x[row, level, dim] = 1
+
+
+@inlined
 def _fits(
-    tables: SpaceTables, rows: BatchRows, block: tuple[int, int], spread: Array, choice: tuple[int, int]
+    sides: SideTables, rows: BatchRows, block: tuple[int, int], spread: Array, choice: tuple[int, int]
 ) -> bool:
-    """Whether the factors fit the fan-out with those of the dims set in ``sides`` on Y."""
+    """Whether the factors fit the fan-out with those of the dims set in the ``choice`` on Y."""
     row, level = block
-    sides, count = choice
+    chosen, count = choice
     x, y = 1, 1
     for index in range(count):
         dim = spread[index]
         factor = rows.spatial_x[row, level, dim]
-        if (sides >> index) & 1:
-            if not tables.side_y[level, dim]:
+        if (chosen >> index) & 1:
+            if not sides.may_y[level, dim]:
                 return False
             y *= factor
         else:
-            if not tables.side_x[level, dim]:
+            if not sides.may_x[level, dim]:
                 return False
             x *= factor
-    return bool(x <= tables.fanout_x[level] and y <= tables.fanout_y[level])
+    return bool(x <= sides.fanout_x[level] and y <= sides.fanout_y[level])
 
 
 @inlined

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import inf
@@ -14,7 +14,7 @@ from solvers.schedule.kapla.estimate import BatchCost, Estimates, SchemeEstimate
 from solvers.schedule.kapla.footprints import Footprints
 from solvers.schedule.kapla.pareto import undominated
 from solvers.schedule.kapla.ranking import Ranking
-from solvers.schedule.kapla.segments import BatchDivision, Scheme, Slicing
+from solvers.schedule.kapla.segments import BatchDivision, Scheme, Segment, Slicing
 
 
 @dataclass(frozen=True)
@@ -62,24 +62,19 @@ def pruned_schemes(
     """
     params = slicing.params
     fitting: dict[Scheme, SchemeEstimate] = {}
+    # by what alike segments have in common
+    known: dict[Hashable, dict[BatchDivision, SchemeEstimate]] = {}
     segments = sliced = 0
     complete = True
     for segment in slicing.segments():
         if not in_time():
             complete = False
             break
-        every = slicing.divisions(segment)
-        segments, sliced = segments + 1, sliced + len(every)
-        # Fitting is asked first, as it is quick: most schemes do not fit the buffers and need no estimate.
-        schemes = (Scheme(segment, one) for one in every)
-        # What footprints rule out they know for certain, but they have to list partitions for it.
-        possible = [
-            one for one in schemes if not params.prune or (estimates.may_fit(one) and footprints.may_fit(one))
-        ]
-        # Empty bands are asked about last, because the rows of all bands have to be found for it.
-        left = [one.division for one in possible if slicing.has_rows(one)]
-        if left:
-            fitting |= {Scheme(segment, one): least for one, least in estimates.least(segment, left)}
+        segments, sliced = segments + 1, sliced + len(slicing.divisions(segment))
+        alike = slicing.alike(segment)
+        if alike not in known:
+            known[alike] = _estimated(slicing, estimates, footprints, segment)
+        fitting |= {Scheme(segment, division): least for division, least in known[alike].items()}
     drawn = _drawn(fitting, params.probability, seed)
     return Pruned(
         schemes=undominated(drawn, params.pareto, in_time) if params.pareto and params.chains else drawn,
@@ -89,6 +84,21 @@ def pruned_schemes(
         drawn=len(drawn),
         complete=complete,
     )
+
+
+def _estimated(
+    slicing: Slicing, estimates: Estimates, footprints: Footprints, segment: Segment
+) -> dict[BatchDivision, SchemeEstimate]:
+    """The divisions of a segment's batch that may fit, and what it costs at least with each."""
+    divisions: Iterable[BatchDivision] = slicing.divisions(segment)
+    # Fitting is asked first, as it is quick: most schemes do not fit the buffers and need no estimate. What
+    # footprints rule out they know for certain, but they have to list partitions for it.
+    if slicing.params.prune:
+        fitting = estimates.fitting(segment, slicing.divisions(segment))
+        divisions = [one for one in fitting if footprints.may_fit(Scheme(segment, one))]
+    # Empty bands are asked about last, because the rows of all bands have to be found for it.
+    left = [one for one in divisions if slicing.has_rows(Scheme(segment, one))]
+    return dict(estimates.least(segment, left))
 
 
 def _drawn(

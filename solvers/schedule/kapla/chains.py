@@ -88,6 +88,10 @@ def best_chain(
                 chains = _corners(_followed(corners[segment.first], scheme, cost, between))
                 if chains:
                     found[scheme] = chains
+        if savings is None and found:
+            # Whatever follows costs the same after each of them, so the corners of all together are enough.
+            together = _corners(chain for chains in found.values() for chain in chains)
+            found = {next(iter(found)): together}
         corners.append(found)
     every = (chain for chains in corners[layers].values() for chain in chains)
     return min(every, key=lambda chain: _value(objective, chain), default=None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 from costmodel.schedule.evaluate import ChipEvaluator
@@ -58,6 +58,9 @@ class Costing:
         self._known: set[Scheme] = set()
         self._complete = True
         self._counts: dict[Scheme, NodeCost] = {}
+        """By scheme, of those whose own cost was needed."""
+        self._alike: dict[Hashable, NodeCost | str] = {}
+        """What one of all schemes that are alike costs, or why the chip cannot run it."""
         self.found: dict[Segment, dict[BatchDivision, BatchCost]] = {}
         self.reason = "too few were costed"
 
@@ -79,14 +82,28 @@ class Costing:
             self._cost(scheme)
 
     def _cost(self, scheme: Scheme) -> None:
-        try:
-            cost = self._evaluator.segment(self._slicing.node(scheme))
-        except NotPossibleError as reason:
-            self.reason = str(reason)
+        found = self._one_alike(scheme)
+        if isinstance(found, str):
+            self.reason = found
             return
-        self._counts[scheme] = cost
-        batch = BatchCost(running_pj(cost, self._evaluator.chip), cost.cycles)
+        batch = BatchCost(running_pj(found, self._evaluator.chip), found.cycles)
         self.found.setdefault(scheme.segment, {})[scheme.division] = batch
+
+    def _one_alike(self, scheme: Scheme) -> NodeCost | str:
+        """What the scheme, or the first one costed that is alike, costs; or why the chip cannot run it."""
+        key = self._slicing.alike(scheme.segment), scheme.division
+        if key not in self._alike:
+            try:
+                self._alike[key] = self._count(scheme)
+            except NotPossibleError as reason:
+                self._alike[key] = str(reason)
+        return self._alike[key]
+
+    def _count(self, scheme: Scheme) -> NodeCost:
+        """The scheme's own cost, which knows its layers."""
+        if scheme not in self._counts:
+            self._counts[scheme] = self._evaluator.segment(self._slicing.node(scheme))
+        return self._counts[scheme]
 
     @property
     def savings(self) -> Savings:
@@ -95,11 +112,13 @@ class Costing:
 
     def _saved(self, before: Scheme, after: Scheme) -> BatchCost:
         evaluator = self._evaluator
-        found = evaluator.between(self._counts[before], self._counts[after])
+        found = evaluator.between(self._count(before), self._count(after))
         return BatchCost(found.saved_pj(evaluator.chip), found.saved_cycles)
 
     def _most_saved(self, scheme: Scheme) -> BatchCost:
-        most = self._evaluator.most_saved(self._counts[scheme])
+        found = self._one_alike(scheme)
+        assert isinstance(found, NodeCost)
+        most = self._evaluator.most_saved(found)
         return BatchCost(most.itself * most.pj_per_cycle, most.itself)
 
     @property

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -55,7 +56,7 @@ class Footprints:
     _same: list[int] = field(init=False)
     _ranges: Any = field(init=False)
     _layers: dict[int, LeafLayer] = field(default_factory=dict)
-    _known: dict[tuple[int, int], Computed[LeafFootprint | None]] = field(default_factory=dict)
+    _known: dict[tuple[int, int], Computed[int, LeafFootprint | None]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_same", same_shapes(self.graph))
@@ -72,16 +73,28 @@ class Footprints:
             return True
         if len(segment) == 1 and scheme.subbatches == 1:
             return True
-        return all(self._region_may_fit(scheme, region) for region in self.regions.of(segment))
+        in_turn = segment.kind == "turns"
+        return all(
+            self._regions_fit[region, in_turn][scheme.subbatches] for region in self.regions.of(segment)
+        )
 
-    def _region_may_fit(self, scheme: Scheme, region: Region) -> bool:
+    @cached_property
+    def _regions_fit(self) -> Computed[tuple[Region, bool], Computed[int, bool]]:
+        """By region, and whether it is a segment in turns, and by sub-batches: whether it may fit."""
+
+        def of_region(key: tuple[Region, bool]) -> Computed[int, bool]:
+            return Computed(lambda subbatches: self._region_may_fit(*key, subbatches))
+
+        return Computed(of_region)
+
+    def _region_may_fit(self, region: Region, in_turn: bool, subbatches: int) -> bool:
         """Whether each leaf of a region has a partition that fits, and the data that is there with it does.
 
         While a leaf runs, the data of the next one arrives (``costmodel.schedule.segment.buffers``). In a
         segment in turns that of the first one does so after the last, for the next sub-batch; in a region of
         a pipeline the inputs of the next sub-batch arrive all the time.
         """
-        batch, again = self.regions.slicing.batch // scheme.subbatches, scheme.subbatches > 1
+        batch, again = self.regions.slicing.batch // subbatches, subbatches > 1
         leaves, tile, known = [], self.chip.tile, self.of(batch, region.tiles)
         for number in region.layers:
             leaf = known[number]
@@ -90,17 +103,16 @@ class Footprints:
             leaves.append(leaf)
         if len(leaves) == 1:
             return not again or leaves[0].repeated <= tile.free_bits
-        in_turn = scheme.segment.kind == "turns"
         following = [leaf.ahead for leaf in leaves[1:]]
         following.append(leaves[0].ahead if in_turn and again else 0.0)
         arriving = leaves[0].inputs if again and not in_turn else 0.0
         most = max(leaf.running + ahead for leaf, ahead in zip(leaves, following, strict=True))
         return most + arriving <= tile.buffer.size_bits
 
-    def of(self, batch: int, tiles: int) -> Computed[LeafFootprint | None]:
+    def of(self, batch: int, tiles: int) -> Computed[int, LeafFootprint | None]:
         """By layer the footprint of ``batch`` samples on ``tiles`` tiles; None if no partition fits."""
         if (batch, tiles) not in self._known:
-            found: Computed[LeafFootprint | None]
+            found: Computed[int, LeafFootprint | None]
 
             def footprint(number: int) -> LeafFootprint | None:
                 if (same := self._same[number]) != number:

@@ -27,15 +27,19 @@ def undominated(
     """
     by_layers = sorted(estimates, key=_layers)
     kept: dict[Scheme, SchemeEstimate] = {}
+    # Alike segments have the very same estimates, so the same of their schemes stay.
+    known: dict[tuple[int, ...], list[int]] = {}
     for _, group in groupby(by_layers, key=_layers):
         schemes = list(group)
         if not in_time():
             kept |= {scheme: estimates[scheme] for scheme in schemes}
             continue
-        accesses = np.array([estimates[scheme].accesses.counts for scheme in schemes])
-        cycles = np.array([estimates[scheme].cost.cycles for scheme in schemes])
-        left = [index for index in range(len(schemes)) if not _dominated(index, accesses, cycles, margin)]
-        kept |= {schemes[index]: estimates[schemes[index]] for index in left}
+        same = tuple(id(estimates[scheme]) for scheme in schemes)
+        if same not in known:
+            accesses = np.array([estimates[scheme].accesses.counts for scheme in schemes])
+            cycles = np.array([estimates[scheme].cost.cycles for scheme in schemes])
+            known[same] = np.flatnonzero(~_dominated(accesses, cycles, margin)).tolist()
+        kept |= {schemes[index]: estimates[schemes[index]] for index in known[same]}
     return kept
 
 
@@ -44,10 +48,13 @@ def _layers(scheme: Scheme) -> tuple[int, int]:
     return scheme.segment.end, scheme.segment.first
 
 
-def _dominated(index: int, accesses: NDArray[Any], cycles: NDArray[Any], margin: float) -> bool:
-    """Whether another scheme dominates number ``index`` of n: ``accesses`` [n, m] and ``cycles`` [n]."""
-    # with a margin of 1, the scheme itself and its equals are among these
-    none_more = (accesses <= accesses[index]).all(axis=1) & (cycles <= margin * cycles[index])
+def _dominated(accesses: NDArray[Any], cycles: NDArray[Any], margin: float) -> NDArray[np.bool_]:
+    """Whether another scheme dominates each of n, bool [n]: ``accesses`` [n, m] and ``cycles`` [n]."""
+    # [one, other]; with a margin of 1 a scheme itself and its equals have none more than it
+    none_more = (accesses <= accesses[:, None]).all(axis=2) & (cycles <= margin * cycles[:, None])
+    better = (accesses < accesses[:, None]).any(axis=2) | (cycles < cycles[:, None])
     # of equal rows, only an earlier one dominates: so exactly the first of them stays
-    better = (accesses < accesses[index]).any(axis=1) | (cycles < cycles[index])
-    return bool((none_more & (better | (np.arange(len(cycles)) < index))).any())
+    numbers = np.arange(len(cycles))
+    dominating = none_more & (better | (numbers < numbers[:, None]))
+    found: NDArray[np.bool_] = np.any(dominating, axis=1)
+    return found

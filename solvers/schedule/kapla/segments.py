@@ -12,7 +12,7 @@ a, b, c with 4 samples in 2 sub-batches, where b has no weights:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
@@ -22,6 +22,8 @@ from costmodel.schedule.row_bands import Rows, heights_of, made_in_bands, whole_
 from costmodel.schedule.tree.segment_flow import SegmentFlow, Wiring
 from costmodel.schedule.tree.tree import Cut, Leaf, TreeNode
 from solvers.divisors import divisors
+from solvers.schedule.chip_model import ChipModel
+from solvers.schedule.kapla.alike import AlikeRanges
 from solvers.schedule.kapla.params import Params
 from solvers.schedule.problem import ScheduleProblem
 
@@ -130,6 +132,21 @@ class Slicing:
         """How many of the first 0, 1, 2 ... layers have weights: a prefix sum, one longer than the layers."""
         return tuple(accumulate((layer.has_weights for layer in self.problem.graph.layers), initial=0))
 
+    def alike(self, segment: Segment) -> Hashable:
+        """The same for segments that have the same schemes, each of which fits and costs the same.
+
+        Bands and groups of layers are known by the names of their layers, so with these a segment is alike to
+        no other.
+        """
+        model = self.problem.model
+        if self.params.bands > 1 or (isinstance(model, ChipModel) and model.groups is not None):
+            return segment
+        return segment.kind, self._ranges.number(segment.first, segment.end)
+
+    @cached_property
+    def _ranges(self) -> AlikeRanges:
+        return AlikeRanges(self.problem.graph)
+
     def regions(self, segment: Segment) -> list[list[int]]:
         """The layers (numbers) of each region; the layers of one region take turns on its tiles."""
         numbers = range(segment.first, segment.end)
@@ -157,12 +174,17 @@ class Slicing:
         """
         if self.problem.graph.layers[segment.first].needs_whole_chip:
             return (BatchDivision(1),)
-        whole = tuple(map(BatchDivision, divisors(self.batch)))
+        whole = self._whole_samples
         if self.params.bands == 1 or self._whole_maps[segment.end] > self._whole_maps[segment.first]:
             return whole
         rows = self.problem.graph.layers[segment.end - 1].h
         bands = (count for count in divisors(rows)[1:] if count <= self.params.bands)
         return (*whole, *(BatchDivision(self.batch, count) for count in bands))
+
+    @cached_property
+    def _whole_samples(self) -> tuple[BatchDivision, ...]:
+        """All divisions without bands."""
+        return tuple(map(BatchDivision, divisors(self.batch)))
 
     @cached_property
     def _whole_maps(self) -> tuple[int, ...]:

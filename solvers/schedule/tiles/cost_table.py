@@ -214,6 +214,8 @@ class TabledTileCosts:
         What this process can solve is solved later, when a row needs it. Requests of layers with equal costs
         are merged into one.
         """
+        if self.solve is not None and (self.whole_chip is None or self.whole_chip.solve is not None):
+            return
         distinct = dict.fromkeys(request._replace(layer=self._same(request)) for request in requests)
         if missing := tuple(request for request in distinct if not self._answered(request)):
             raise TileCostsNeeded(missing)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.errors import InputError, did_you_mean
@@ -18,11 +19,12 @@ from costmodel.hardware.architecture import Architecture
 from costmodel.hardware.chip import Chip, Tile
 from costmodel.hardware.whole_chip import whole_architecture
 from costmodel.mapping.batch.batch import MappingBatch
+from costmodel.mapping.mapping import Mapping
 from costmodel.mapping.nest_text import nest_text, nest_texts
 from costmodel.mapping.uneven import AnyMapping
 from costmodel.schedule.layer_graph.element_bits import ElementBits
 from costmodel.schedule.tile_counts.batch import BatchTileCounter
-from costmodel.schedule.tile_counts.tile_count import counted_on_tile
+from costmodel.schedule.tile_counts.tile_count import TileCount, counted_on_tile
 from costmodel.schedule.whole_chip.cost import WholeChipCost, whole_chip_cost
 from costmodel.workload.network import Layer, Tensor
 from solvers.budget import Budget
@@ -121,7 +123,7 @@ class TileMapper:
         if mapped is None:
             return None
         executed, mapping, proven = mapped
-        count = counted_on_tile(architecture, executed, mapping)
+        count = _counted(architecture, executed, mapping)
         return TilePartCost(
             count.energy_pj, count.cycles, proven, count.leakage_pj_per_cycle, nest_text(mapping)
         )
@@ -178,6 +180,16 @@ class ProposedMappings:
 def _counter(architecture: Architecture, layer: Layer) -> BatchTileCounter:
     """The counter that is kept from one call to the next: a call may be for a single part."""
     return BatchTileCounter(architecture, layer)
+
+
+def _counted(architecture: Architecture, layer: Layer, mapping: AnyMapping) -> TileCount:
+    """The count of one mapping of ``layer``, by compiled code where that counts such a mapping: sooner."""
+    if not isinstance(mapping, Mapping) or mapping.layouts or architecture.precision is not None:
+        return counted_on_tile(architecture, layer, mapping)
+    form = replace(layer, dims=tuple((dim, 1) for dim, _ in layer.dims))
+    sizes = np.array([[size for _, size in layer.dims]], np.int64)
+    (count,) = _counter(architecture, form).count(sizes, MappingBatch.of([mapping], architecture, layer))
+    return count
 
 
 def with_sizes_of(mapping: AnyMapping, layer: Layer) -> Layer:

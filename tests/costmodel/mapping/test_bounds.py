@@ -213,3 +213,27 @@ def test_a_level_that_cannot_keep_a_tensor_does_not_lower_the_bound() -> None:
     chip = small_chip()
     without = replace(chip, levels=(replace(chip.levels[0], keeps=("inputs", "outputs")), chip.levels[1]))
     assert lower_bounds(without, layer).energy_pj > lower_bounds(chip, layer).energy_pj
+
+
+@given(st.lists(st.integers(1, 720), min_size=1, max_size=4), st.integers(1, 12), st.integers(1, 12))
+def test_ways_to_spend_a_fan_out_are_those_that_no_other_way_covers(
+    sizes: list[int], fanout_x: int, fanout_y: int
+) -> None:
+    """Every choice of a divisor of each size for each side, by the sizes themselves."""
+
+    def spent(fanout: int) -> list[tuple[int, ...]]:
+        divisors = [[one for one in range(1, fanout + 1) if size % one == 0] for size in sizes]
+        return [way for way in product(*divisors) if prod(way) <= fanout]
+
+    every = {
+        tuple(min(a * b, size) for a, b, size in zip(across, along, sizes, strict=True))
+        for across in spent(fanout_x)
+        for along in spent(fanout_y)
+    }
+    covered = {
+        way
+        for way in every
+        if any(all(a <= b for a, b in zip(way, other, strict=True)) for other in every - {way})
+    }
+    found = sharing._level_ways(tuple(sizes), fanout_x, fanout_y).tolist()
+    assert sorted(map(tuple, found)) == sorted(every - covered)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
-from itertools import permutations, product
+from itertools import chain, islice, permutations, product
 from math import inf, prod
 from typing import Any
 
@@ -21,7 +22,7 @@ from solvers.mapping import exact, kapla
 from solvers.mapping.kapla import filling as kapla_filling
 from solvers.mapping.kapla import ladders as kapla_ladders
 from solvers.mapping.kapla import solver as kapla_solver
-from solvers.mapping.kapla.bottom_up import BottomUp
+from solvers.mapping.kapla.bottom_up import BottomUp, load
 from solvers.mapping.kapla.estimate import Estimator, tile_words
 from solvers.mapping.kapla.filling import Filling
 from solvers.mapping.kapla.ladders import ladders
@@ -30,6 +31,8 @@ from solvers.mapping.kapla.schemes import Schemes
 from solvers.mapping.problem import MappingProblem, violations
 from solvers.mapping.space.rules import FactorRule, LevelRules, SpaceRules
 from solvers.mapping.space.space import MappingSpace
+from tests.solvers.mapping.random_problems import invented_problems, problems
+from tests.thorough import how_many
 
 CONVOLUTION = convolution("c", N=2, K=8, C=4, P=6, Q=6, R=3, S=3)
 PAPER = kapla.Params.paper()
@@ -120,6 +123,7 @@ def test_ladders_are_given_up_when_the_time_is_up(
 ) -> None:
     """Sizes of 1,344 divisors have tables of 1.8 million entries a slot: none is made, a mapping is drawn."""
     problem = MappingProblem(three_levels, gemm("g", M=735134400, N=735134400, K=1))
+    load(problem)
     made = []
     monkeypatch.setattr(kapla_ladders, "_following", lambda *arguments: made.append(arguments))
     with pytest.raises(OutOfTimeError):
@@ -141,41 +145,106 @@ def test_with_no_time_the_serial_mapping_is_the_last_start(
     assert not any(level.temporal for level in outcome.solution.levels[:-1])
 
 
-def test_products_are_made_in_blocks_until_the_time_is_up(
+def test_products_are_listed_in_parts_until_the_time_is_up(
     three_levels: Architecture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Blocks change nothing; when the time is up, no more than a block of products is made any more."""
+    """Parts change nothing; when the time is up, every scheme that is left has one product."""
     problem = MappingProblem(three_levels, convolution("c", N=4, K=16, C=12, P=12, Q=6, R=3, S=3))
     space = space_of(problem)
     estimator, schemes = Estimator(problem, space), grown_at_random(problem, 0, 40)
     ladder = {(slot.level, slot.spatial): own for slot, own in ladders(space).items()}[1, False]
     free = np.ones(schemes.rest.shape, np.bool_)
     whole, costs = Filling(estimator, ladder, 2).products(schemes, free, 3)
-    monkeypatch.setattr(kapla_filling, "PRODUCTS_AT_ONCE", 7)
-    looks, made = [0], list[int]()
-    chosen_and_grown = Schemes.chosen_and_grown
-
-    def counted(self: Schemes, rows: Any, *others: Any) -> Schemes:
-        made.append(len(rows))
-        return chosen_and_grown(self, rows, *others)
-
-    monkeypatch.setattr(Schemes, "chosen_and_grown", counted)
+    monkeypatch.setattr(kapla_filling, "AT_ONCE", 7)
+    monkeypatch.setattr(kapla_filling, "LISTED_AT_ONCE", 5)
+    looks = [0]
 
     def look() -> bool:
         looks[0] += 1
-        return looks[0] < 1000
+        return looks[0] < last
 
     for last in (10**9, 3):
-        looks[0], made[:] = 1000 - last, []
+        looks[0], before = 0, estimator.evaluations
         found, own = Filling(estimator, ladder, 2, look).products(schemes, free, 3)
         if last == 10**9:
             assert all((one == two).all() for one, two in zip(whole.arrays, found.arrays, strict=True))
             assert (costs.objective == own.objective).all()
-            assert max(made) <= max(7, *(len(own) for own in ladder.divisors))
+            assert looks[0] > 10
         else:
-            # Two blocks at most had a choice; from then on every scheme has one product a dim.
-            assert sum(made) <= 2 * max(made) + len(schemes) * len(problem.layer.dims)
-            assert len(found)
+            assert 0 < len(found) <= estimator.evaluations - before <= 2 * 5 + len(schemes)
+
+
+def filled_at_random(count: int) -> Iterator[tuple[Filling, Schemes]]:
+    """The passes of random problems, with schemes in which the slots before have random factors."""
+    drawn = chain.from_iterable(zip(problems(1), invented_problems(2), strict=False))
+    for problem in islice(drawn, count):
+        space = space_of(problem)
+        estimator = Estimator(problem, space)
+        for slot, ladder in ladders(space).items() if all(space.keep_sets) else ():
+            if (outer := slot.level + (not slot.spatial)) <= estimator.outermost:
+                schemes = grown_at_random(problem, slot.level - 1 - slot.spatial, 6)
+                yield Filling(estimator, ladder, outer), schemes
+
+
+def test_all_products_are_those_that_fit_one_by_one() -> None:
+    """Listed by ``itertools``, each put into the slot by itself."""
+    listed = 0
+    for filling, schemes in filled_at_random(how_many(12, thorough=100)):
+        ladder, estimator = filling.ladder, filling.estimator
+        draws = np.random.default_rng(listed)
+        free = draws.random(schemes.rest.shape) < 0.7
+        found = filling._all_products(schemes, free)
+        expected = []
+        for row, rest in enumerate(schemes.rest.tolist()):
+            choices = []
+            for dim, total in enumerate(rest):
+                own = ladder.divisors[dim].tolist()
+                allowed = [own[n] for n in np.flatnonzero(ladder.allowed[dim, own.index(total)])]
+                choices.append(allowed if free[row, dim] else allowed[:1])
+            for factors in product(*choices):
+                one = schemes[np.array([row])]
+                one.fill(ladder.slot, np.array(factors))
+                instances = prod(factors) if ladder.slot.spatial else 1
+                fanout = estimator.problem.architecture.levels[ladder.slot.level].fanout
+                if instances <= fanout and estimator.fits(one, ladder.forced, filling.outer)[0]:
+                    expected.append((row, *factors, *(float(cost[0]) for cost in filling.costs(one))))
+        columns = (found.sources, *found.factors.T, *found.costs)
+        assert list(zip(*(column.tolist() for column in columns), strict=True)) == expected
+        listed += len(expected)
+    assert listed > 500
+
+
+def test_climbs_take_the_best_of_all_steps() -> None:
+    """Each scheme by itself, its steps compared as tuples."""
+    taken = 0
+    for filling, schemes in filled_at_random(how_many(12, thorough=100)):
+        starts = filling.ladder.begun(schemes)
+        ends, rows = [], [starts[np.array([row])] for row in range(len(starts))]
+        for one in rows:
+            (cost,) = zip(*filling.costs(one), strict=True)
+            while True:
+                (steps,) = filling.ladder.steps(one)
+                dims = [np.array([dim]) for dim in np.flatnonzero(steps)]
+                further = [one.grown(filling.ladder.slot, dim, steps[dim]) for dim in dims]
+                after = [next(zip(*filling.costs(step), strict=True)) for step in further]
+                useful = [
+                    (new, number)
+                    for number, new in enumerate(after)
+                    if new[0] < cost[0] * (1 - 1e-12)
+                    or (new[0] <= cost[0] * (1 + 1e-12) and new[1] < cost[1] * (1 - 1e-12))
+                ]
+                if not useful:
+                    break
+                cost, number = min(useful)
+                one, taken = further[number], taken + 1
+            ends.append((one.temporal.tolist(), one.spatial.tolist(), one.rest.tolist(), cost))
+        grown, costs = filling.steepest(starts)
+        found = [
+            (grown.temporal[[row]].tolist(), grown.spatial[[row]].tolist(), grown.rest[[row]].tolist(), cost)
+            for row, cost in enumerate(zip(*costs, strict=True))
+        ]
+        assert found == ends
+    assert taken > 100
 
 
 def test_tile_words_are_those_of_the_tensors() -> None:
@@ -191,7 +260,7 @@ def test_tile_words_are_those_of_the_tensors() -> None:
 
 def grown_at_random(problem: MappingProblem, level: int, rows: int) -> Schemes:
     """Schemes whose blocks up to the fan-out above ``level`` have random factors, whether they fit or not."""
-    random, space = np.random.default_rng(level), space_of(problem)
+    random, space = np.random.default_rng(abs(level)), space_of(problem)
     schemes = Schemes.of_nothing(space)[np.zeros(rows, np.int64)]
     for slot in ladders(space):
         if slot.level - slot.spatial > level:

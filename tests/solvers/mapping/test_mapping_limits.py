@@ -140,7 +140,6 @@ CASES = [
         params=(("surrogate", "cost"), ("polish", False)),
     ),
     Case("solvers.mapping.kapla.filling.MOST_PRODUCTS", 1, "products of divisors in one pass", "kapla"),
-    Case("solvers.mapping.kapla.filling.MOST_TRIED", 1, "products of divisors looked at in one dim", "kapla"),
     Case(
         "solvers.mapping.exact.aggregate.MOST_KEEP_SETS",
         1,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import chain, islice
+
 import numpy as np
 import pytest
 
@@ -13,8 +15,15 @@ from costmodel.workload.network import Layer, convolution
 from solvers.mapping.polish import Polish
 from solvers.mapping.problem import MappingProblem
 from solvers.mapping.space.neighbours import Neighbourhood
-from solvers.mapping.space.rules import SpaceRules
+from solvers.mapping.space.rules import LevelRules, SpaceRules
 from solvers.mapping.space.space import MappingSpace
+from tests.solvers.mapping.random_problems import (
+    constrained,
+    invented_problems,
+    problems,
+    processing_problems,
+)
+from tests.thorough import how_many
 
 LAYER = convolution("layer", K=4, C=6, P=4, Q=2, R=3, S=1)
 ALL = frozenset({"Weights", "Inputs", "Outputs"})
@@ -114,3 +123,50 @@ def test_a_polish_of_several_starts_ends_at_the_best_of_their_ends(three_levels:
     answer = Polish(problem, 0.0, lambda: True).best(starts, 0, 0)
     assert len(set(ends)) > 1
     assert evaluate(three_levels, LAYER, answer).energy_pj == pytest.approx(min(ends))
+
+
+def test_compiled_descents_are_those_step_by_step() -> None:
+    """From random starts of random problems, also with rules and timing: equal ends, costs and counts."""
+    ended, moved = 0, 0
+    ruled = (constrained(problem, 5) for problem in invented_problems(5))
+    drawn = zip(problems(3), invented_problems(4), ruled, processing_problems(6), strict=False)
+    for problem in islice(chain.from_iterable(drawn), how_many(24, thorough=200)):
+        space = MappingSpace(problem.architecture, problem.layer, problem.rules)
+        rows = space.sample(range(6), seed=ended, rows_per_block=2)
+        polish = Polish(problem, -1.0, lambda: True, space=space)  # a bound that no descent meets
+        costs = polish._costs(rows)
+        valid = np.flatnonzero(np.isfinite(costs))
+        rows, costs = rows[valid], costs[valid]
+        polish.evaluations = 0
+        ends, reached = polish._descended(rows, costs)
+        compiled, polish.evaluations = polish.evaluations, 0
+        plain, expected = rows[np.arange(len(rows))], costs.copy()
+        polish._descend_step_by_step(plain, expected, np.ones(len(rows), np.bool_))
+        assert polish.evaluations == compiled
+        assert reached.tolist() == expected.tolist()
+        for one, other in zip(ends.rows, plain.rows, strict=True):
+            assert (one == other).all()
+        ended, moved = ended + len(rows), moved + int((reached < costs).sum())
+    assert moved > ended / 2 > 20
+
+
+def test_neighbours_stand_in_the_order_of_the_rules(three_levels: Architecture) -> None:
+    """As :meth:`MappingSpace.reordered` sorts them, which the count of allowed orders rests on."""
+    rules = SpaceRules(levels=(LevelRules("DRAM", innermost=("R", "K"), outermost=("C",)),))
+    free, space = MappingSpace(three_levels, LAYER), MappingSpace(three_levels, LAYER, rules)
+    rows = space.sample(range(3), seed=2, rows_per_block=2)
+    found, _ = Neighbourhood(space).around_each(rows)
+    plain, _ = Neighbourhood(free).around_each(rows)
+    assert (found.permutation == space.reordered(plain.permutation)).all()
+    assert (found.permutation != plain.permutation).any()
+
+
+def test_no_mapping_has_more_neighbours_than_there_are_rows_for() -> None:
+    most = 0
+    for problem in islice(invented_problems(8), 30):
+        space = MappingSpace(problem.architecture, problem.layer, problem.rules)
+        neighbourhood = Neighbourhood(space)
+        _, counts = neighbourhood.around_each(space.sample(range(20), seed=1, rows_per_block=1))
+        assert counts.max() <= neighbourhood.most
+        most = max(most, counts.max() / neighbourhood.most)
+    assert most > 0.5

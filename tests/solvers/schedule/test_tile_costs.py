@@ -27,6 +27,7 @@ from costmodel.published.set_isca2023.hardware import PLATFORMS
 from costmodel.published.set_isca2023.nvdla_tile.mapper import NvdlaMapper
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
 from costmodel.schedule.leaf.partitions import Parts, factorizations, utilization
+from costmodel.schedule.tile_counts.tile_count import counted_on_tile
 from solvers.budget import Budget
 from solvers.mapping import exact
 from solvers.mapping.problem import MappingProblem, objective_of
@@ -43,7 +44,13 @@ from solvers.schedule.tiles.layer_parts import (
     useful_partitions,
     vector_operations,
 )
-from solvers.schedule.tiles.mapper import TileMapper, TilePartCost, TileProblem, with_sizes_of
+from solvers.schedule.tiles.mapper import (
+    TileMapper,
+    TilePartCost,
+    TileProblem,
+    architecture_of,
+    with_sizes_of,
+)
 from solvers.schedule.tiles.nvdla import SPLITS, dataflow
 from solvers.schedule.tiles.nvdla import solve as solve_nvdla
 from solvers.schedule.tiles.partition_ranking import least_inputs
@@ -321,6 +328,22 @@ def test_a_mapping_solver_is_judged_by_the_cost_model() -> None:
         .cycles.min()
         >= 1
     )
+
+
+@pytest.mark.parametrize("chip", ["kapla-16x16-released", "set-edge"])
+def test_compiled_counts_of_single_mappings_are_the_readable_ones(chip: str) -> None:
+    """To the last bit, with and without a dim of groups."""
+    architecture = architecture_of(load_chip(chip).tile)
+    for part in (
+        TilePart(16, 12, 7, 4, 3, 3, 2, 1, 2, 1),
+        TilePart(32, 8, 1, 1, 1, 1, 1, 1, 4, 1),
+        TilePart(1, 1, 6, 6, 3, 3, 1, 1, 1, 8),
+    ):
+        cost = TileMapper("kapla", "energy").cost(architecture, part)
+        assert cost is not None
+        count = counted_on_tile(architecture, part.layer(), mapping_of_text(cost.mapping))
+        found = cost.energy_pj, cost.cycles, cost.leakage_pj_per_cycle
+        assert found == (count.energy_pj, count.cycles, count.leakage_pj_per_cycle)
 
 
 def test_floors_are_the_least_of_all_rows() -> None:
