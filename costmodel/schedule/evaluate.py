@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from operator import is_
 from typing import NamedTuple, TypeVar
 
@@ -76,12 +76,20 @@ class _Common(NamedTuple):
         return ones[: self.first] + new + ones[len(ones) - self.last :]
 
 
+class _Shared(NamedTuple):
+    """What an evaluator and its quick one remember together: it depends on no prices that either asks for."""
+
+    search: LeafSearch
+    nodes: KnownNodes
+    transitions: KnownTransitions
+
+
 class ChipEvaluator:
     """Evaluates schedules of one network for one batch and chip; remembers nodes and segments.
 
     ``tile_costs``: what layers cost within tiles. ``exponents``: n and m of the objective E^n D^m, by which
     each leaf's partition and placement are picked. ``groups``: costs of layers that are mapped together; None
-    where that is not offered.
+    where that is not offered. ``quick_with``: what a :attr:`quick` evaluator shares; None: this is none.
 
     Segments are remembered by value and, in front of that, by identity: hashing a large tree takes longer
     than looking up its id. A remembered segment keeps its node alive, so an id cannot come to mean another.
@@ -95,17 +103,36 @@ class ChipEvaluator:
         tile_costs: TileCosts,
         exponents: tuple[float, float] = (1.0, 1.0),
         groups: GroupCosts | None = None,
+        quick_with: _Shared | None = None,
     ) -> None:
         self.graph, self.chip, self.batch = graph, chip, batch
-        self._groups = groups
-        self._search = LeafSearch(graph, chip, tile_costs, exponents)
+        self._groups, self._priced = groups, quick_with is None
+        self._shared = quick_with or _Shared(
+            LeafSearch(graph, chip, tile_costs, exponents),
+            KnownNodes(),
+            KnownTransitions(chip, graph.producers),
+        )
+        self._search, self._nodes, self._transitions = self._shared
         self._wiring = Wiring.of(graph.producers)
         self._normalized = cache(tile_costs.normalized_cycles)
-        self._nodes = KnownNodes()
-        self._transitions = KnownTransitions(chip, graph.producers)
         self._by_value: dict[TreeNode, _Segment] = {}
         self._by_identity: dict[int, _Segment] = {}
         self._recent: tuple[_EvaluatedTree, ...] = ()
+
+    @cached_property
+    def quick(self) -> ChipEvaluator:
+        """An evaluator that never prices bits, and shares what this one remembers of leaves and cuts.
+
+        By its count, segments that overflow buffers may cost more, or not be possible. It takes a fraction of
+        the time, which is what searches need that draw many trees.
+        """
+        if not self._priced:
+            return self
+        search = self._search
+        costs, exponents = search.tile_costs, search.exponents
+        return ChipEvaluator(
+            self.graph, self.chip, self.batch, costs, exponents, self._groups, quick_with=self._shared
+        )
 
     def evaluate(self, tree: TreeNode) -> ChipEvaluation:
         """What a schedule costs; ``tree`` is its RA tree.
@@ -177,10 +204,15 @@ class ChipEvaluator:
         return _possible(self._known(segment, segment))
 
     def remembered(self) -> Iterator[tuple[frozenset[str], NodeCost]]:
-        """The segments that are remembered now and that the chip can run: their layers and their cost."""
+        """The segments that are remembered now and that the chip can run: their layers and their cost.
+
+        Those that were only counted :attr:`quick` are among them.
+        """
         for segment in self._by_value.values():
             if isinstance(segment.cost, NodeCost):
                 yield segment.layers, segment.cost
+        if self.quick is not self:
+            yield from self.quick.remembered()
 
     def _known(self, tree: TreeNode, node: TreeNode) -> _Segment:
         """A segment of a tree, counted unless it is remembered."""
@@ -215,7 +247,7 @@ class ChipEvaluator:
         try:
             # That a segment cannot run is remembered like a cost: searches come back to such segments often.
             cost = SegmentEvaluation(
-                self._search, node, flow, self._normalized, self._nodes, self._groups
+                self._search, node, flow, self._normalized, self._nodes, self._groups, self._priced
             ).cost()
         except NotPossibleError as reason:
             return _Segment(node, names, needs, NotPossibleError(*reason.args))

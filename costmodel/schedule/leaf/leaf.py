@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,7 +54,14 @@ from costmodel.schedule.leaf.sharing import (
     SharedWeights,
     cheapest_sharing,
 )
-from costmodel.schedule.leaf.streams import STREAM_KINDS, KnownStreams, LeafRun, LeafStreams, Placement
+from costmodel.schedule.leaf.streams import (
+    FREE,
+    STREAM_KINDS,
+    KnownStreams,
+    LeafRun,
+    LeafStreams,
+    Placement,
+)
 from costmodel.schedule.leaf.workspace import prices_of, workspace_of
 from costmodel.schedule.remembered import Remembered
 from costmodel.schedule.starts import NodeRuns
@@ -66,6 +73,13 @@ FITS_NOWHERE: FitsNowhere = "fits nowhere"
 """What is remembered of a leaf of which no partition fits the buffers."""
 MOST_REMEMBERED = 30_000
 """How many leaves a search remembers, which bounds its memory."""
+
+
+class _Chosen(NamedTuple):
+    """The cheapest of some ways of a leaf. ``value``: its E^n D^m, with the price of the bits it takes."""
+
+    cost: LeafCost
+    value: float
 
 
 class LeafSearch:
@@ -88,8 +102,9 @@ class LeafSearch:
         self.leaks = False
         self._known = Remembered[tuple[Any, ...], LeafCost | FitsNowhere](MOST_REMEMBERED)
         self._streams = KnownStreams(graph, [layer.bits for layer in self.layers], MOST_REMEMBERED)
+        self._found_before = Remembered[tuple[Any, ...], LeafCost](MOST_REMEMBERED)
         self._placements: dict[Placement, Placement] = {}
-        self._least: dict[tuple[int, int, int, int], Array] = {}
+        self._least: dict[tuple[int, int, int, int, bool], Array] = {}
         self._energies = Remembered[tuple[int, int, bool], tuple[PartitionRows, Array]](MOST_REMEMBERED)
         most_streams = max((len(layer.streams) for layer in self.layers), default=0)
         self._workspace = workspace_of(chip, most_streams)
@@ -100,9 +115,9 @@ class LeafSearch:
         """The cheapest partition and placement of a leaf of layer ``number``; None if none fits the buffers.
 
         ``producers``: the placements of the layers whose outputs come over the NoC; all other inputs come
-        from DRAM. With ``run.streamed`` the weights that are parameters are streamed; without it they are
-        pinned or streamed, whichever costs the leaf less. With ``run.may_share`` tiles share them where that
-        costs the leaf less than any of these.
+        from DRAM. Weights that are parameters are pinned or streamed, whichever costs the leaf less. With
+        ``run.may_share`` tiles share them where that costs the leaf less than either. With ``run.prices`` the
+        bits of buffers that the leaf takes are part of what it costs.
         """
         streams = self._streams.of(number, run, producers)
         key = (self._representative(number, run), run, streams)
@@ -127,65 +142,90 @@ class LeafSearch:
         first = self._representative(number, run)
         # Leaves with cut input channels or with bands pin their weights; others may have none to stream.
         if run.reduced > 1:
-            return self._cheapest_reduction(first, replace(run, streamed=False), streams)
-        if run.bands is not None:
-            run = replace(run, streamed=False)
-            pinned = self._searched(first, run, streams, self._tables.rows(first, run))
-            return self._or_sharing(number, run, producers, pinned)
-        if not self.layers[number].has_parameters:
-            return self._searched(first, replace(run, streamed=False), streams, self._tables.rows(first, run))
-        alone = self._pinned_or_streamed(number, run, streams, producers)
-        return self._or_sharing(number, replace(run, streamed=False), producers, alone)
+            return self._cheapest_reduction(first, run, streams)
+        best, at_no_price = None, 0.0
+        if run.prices:
+            free = self.cost(number, replace(run, prices=FREE), producers)
+            if free is None:
+                return None
+            at_no_price = free.value
+            factor = self._factors(free.stay_bits, free.run_bits, run, at_no_price)
+            best = _Chosen(free, at_no_price * float(factor))
+        best = self._cheaper_pinned(first, run, streams, best, at_no_price)
+        if self.layers[number].has_parameters:
+            if run.bands is None:
+                best = self._cheaper_streamed(number, run, producers, best, at_no_price)
+            if run.may_share:
+                below = np.inf if best is None else best.value
+                if sharing := self._cheapest_sharing(number, run, producers, below, at_no_price):
+                    return sharing
+        return None if best is None else best.cost
 
-    def _or_sharing(
-        self, number: int, run: LeafRun, producers: Mapping[int, Placement], alone: LeafCost | None
-    ) -> LeafCost | None:
-        """The cheapest way with shared weights, if they may be and that costs less than ``alone``."""
-        if not (run.may_share and self.layers[number].has_parameters):
-            return alone
-        below = np.inf if alone is None else alone.value
-        return self._cheapest_sharing(number, run, producers, below) or alone
+    def _factors(self, stay_bits: Any, run_bits: Any, run: LeafRun, at_no_price: float) -> Any:
+        """By what E^n D^m [n] is multiplied for bits [n] of the buffers.
 
-    def _pinned_or_streamed(
-        self, number: int, run: LeafRun, streams: LeafStreams, producers: Mapping[int, Placement]
-    ) -> LeafCost | None:
-        """The cheapest way in which each tile gets all its weights from DRAM."""
-        first = self._representative(number, run)
-        if run.streamed:
-            rows = self._tables.rows(first, run)
-            which = self._leaving_free(rows, run)
-            # However many bits are to be free, mostly the same partitions leave as many.
-            key = (first, replace(run, free_bits=0), streams, None if which is None else which.tobytes())
-            found = self._known.get(key)
-            if found is None:
-                searched = self._searched(first, run, streams, rows, which=which)
-                found = self._known.add(key, searched or FITS_NOWHERE)
-            return None if isinstance(found, str) else found
-        pinned = self._searched(first, run, streams, self._tables.rows(first, run))
-        streaming = replace(run, streamed=True)
-        rows = self._tables.sliced_rows(first, streaming)
+        ``stay_bits``: of those that stay between runs. ``run_bits``: of those that are taken for a run.
+        ``at_no_price``: the least E^n D^m of the leaf where bits cost nothing. The root of degree n + m of it
+        is what the leaf costs, to which the price of the bits is added. For a row that costs more than that
+        the factor weighs its bits somewhat more.
+        """
+        # Prices follow from what leaves cost, so they weigh nothing for one that costs nothing.
+        if not run.prices or at_no_price == 0:
+            return np.ones_like(stay_bits, np.float64)
+        n, m = self.exponents
+        cost = float((at_no_price * run.runs**m) ** (1 / (n + m)))
+        return (1 + (run.prices.kept * stay_bits + run.prices.running * run_bits) / cost) ** (n + m)
+
+    def _factors_of(self, rows: PartitionRows, run: LeafRun, at_no_price: float) -> Array:
+        """The factors [n] of :meth:`_factors` for rows."""
+        factors: Array = self._factors(rows.pinned, rows.held - rows.pinned, run, at_no_price)
+        return factors
+
+    def _cheaper_pinned(
+        self, first: int, run: LeafRun, streams: LeafStreams, best: _Chosen | None, at_no_price: float
+    ) -> _Chosen | None:
+        """The cheapest way with pinned weights or none; ``best`` where that is cheaper."""
+        rows = self._tables.rows(first, run)
+        factors = self._factors_of(rows, run, at_no_price)
+        if best is None:
+            return self._searched(first, run, streams, rows, factors)
+        # Every row costs at least ``at_no_price``, so one has to take less of the buffers to win.
+        may_win = np.flatnonzero(at_no_price * factors < best.value)
+        return self._searched(first, run, streams, rows, factors, best.value, may_win) or best
+
+    def _cheaper_streamed(
+        self,
+        number: int,
+        run: LeafRun,
+        producers: Mapping[int, Placement],
+        best: _Chosen | None,
+        at_no_price: float,
+    ) -> _Chosen | None:
+        """The cheapest way in which each tile gets its weights from DRAM in every run; ``best`` as before."""
+        first, streaming = self._representative(number, run), replace(run, streamed=True)
+        # Where bits that stay have no price, a partition whose weights come in one slice may as well pin
+        # them.
+        kept_price = run.prices.kept > 0
+        rows = (self._tables.rows if kept_price else self._tables.sliced_rows)(first, streaming)
         if not len(rows.parts):
-            return pinned
+            return best
+        factors = self._factors_of(rows, run, at_no_price)
+        below, may_win = np.inf, None
+        if best is not None:
+            below = best.value
+            may_win = np.flatnonzero(self._least_values(first, streaming, rows, kept_price) * factors < below)
+            if not len(may_win):
+                return best
         streams = self._streams.of(number, streaming, producers)
-        if pinned is None:
-            return self._searched(first, streaming, streams, rows)
-        may_win = np.flatnonzero(self._least_values(first, streaming, rows) < pinned.value)
-        if not len(may_win):
-            return pinned
-        return self._searched(first, streaming, streams, rows, pinned.value, may_win) or pinned
+        return self._searched(first, streaming, streams, rows, factors, below, may_win) or best
 
-    def _leaving_free(self, rows: PartitionRows, run: LeafRun) -> Array | None:
-        """The numbers of the rows whose tiles leave as many bits free as they have to; None: of all."""
-        leaving = rows.held + run.free_bits <= self.chip.tile.free_bits
-        return None if leaving.all() else np.flatnonzero(leaving)
-
-    def _least_values(self, number: int, run: LeafRun, rows: PartitionRows) -> Array:
+    def _least_values(self, number: int, run: LeafRun, rows: PartitionRows, all_rows: bool) -> Array:
         """A lower bound [n] on E^n D^m of a leaf with streamed weights, for each partition.
 
         It leaves out the links, and the inputs that come from DRAM. So it is the same wherever the leaf lies,
-        and is remembered; ``rows`` are all partitions of the run with several slices.
+        and is remembered; ``rows`` are all partitions of the run, or those with several slices.
         """
-        key = (number, run.batch, run.tiles, run.runs)
+        key = (number, run.batch, run.tiles, run.runs, all_rows)
         if key in self._least:
             return self._least[key]
         streamed = run.runs * self.layers[number].parameter_bits
@@ -222,12 +262,14 @@ class LeafSearch:
         run: LeafRun,
         streams: LeafStreams,
         rows: PartitionRows,
+        factors: Array,
         below: float = np.inf,
         which: Array | None = None,
-    ) -> LeafCost | None:
+    ) -> _Chosen | None:
         """The cheapest of these ``rows``; None if none of them has an E^n D^m below ``below``.
 
-        ``which``: the numbers of those that are searched; None: all.
+        ``factors``: those of :meth:`_factors_of` the rows. ``which``: the numbers of those that are
+        searched; None: all.
         """
         from costmodel.schedule.leaf.kernels.leaf_kernel import search
         from costmodel.schedule.leaf.kernels.leaf_values import (
@@ -243,9 +285,9 @@ class LeafSearch:
         sizes = layer.layer.sizes(run.batch)
         leaf = KernelLeaf(layer.space, sizes, run.first_tile, run.runs, streams.rows)
         energy = self._known_energy_pj(run, rows)
-        columns = rows.parts, energy, rows.cycles
+        columns = rows.parts, energy, rows.cycles, factors
         if which is not None:
-            columns = rows.parts[which], energy[which], rows.cycles[which]
+            columns = rows.parts[which], energy[which], rows.cycles[which], factors[which]
         table = PartitionTable(*columns, *placement_orders())
         found = np.zeros(len(FOUND), np.int64)
         held = np.zeros((len(streams.rows), self.chip.tiles), np.int64)
@@ -255,12 +297,29 @@ class LeafSearch:
         if row < 0:
             return None
         row = row if which is None else int(which[row])
-        links = self._workspace.mesh.links.copy()
-        traffic = LeafTraffic(read, written, leaving, arriving, from_tiles, busiest, links)
-        cost = self._found(layer, run, rows, (row, order), traffic, held, float(energy[row]))
-        if run.bands is None:
-            return cost
-        return in_bands(self.chip, layer, run, run.bands, cost, rows.band_cycles[row])
+        chosen = tuple(rows.parts[row].tolist()), int(rows.slices[row]), order
+        # At most prices a leaf takes what it takes at others. Equal costs are one object, so what follows
+        # from them is known, too.
+        key = (
+            number,
+            run.batch,
+            run.first_tile,
+            run.tiles,
+            run.runs,
+            run.streamed,
+            run.bands,
+            streams,
+            chosen,
+        )
+        cost = self._found_before.get(key)
+        if cost is None:
+            links = self._workspace.mesh.links.copy()
+            traffic = LeafTraffic(read, written, leaving, arriving, from_tiles, busiest, links)
+            cost = self._found(layer, run, rows, (row, order), traffic, held, float(energy[row]))
+            if run.bands is not None:
+                cost = in_bands(self.chip, layer, run, run.bands, cost, rows.band_cycles[row])
+            self._found_before.add(key, cost)
+        return _Chosen(cost, cost.value * float(factors[row]))
 
     def _found(
         self,
@@ -302,6 +361,8 @@ class LeafSearch:
             else pinned_runs(chip, layer, run, traffic, tile_cycles),
             slices=slices,
             value=float(energy_pj ** self.exponents[0] * float(cycles) ** self.exponents[1]),
+            stay_bits=int(rows.pinned[row]),
+            run_bits=int(rows.held[row] - rows.pinned[row]),
         )
 
     def _cheapest_reduction(self, number: int, run: LeafRun, streams: LeafStreams) -> LeafCost | None:
@@ -364,18 +425,23 @@ class LeafSearch:
             runs=runs,
             slices=slices,
             value=found.value(self.exponents),
+            stay_bits=int(rows.pinned[row]),
+            run_bits=int(rows.held[row] - rows.pinned[row]),
         )
 
     def _cheapest_sharing(
-        self, number: int, run: LeafRun, producers: Mapping[int, Placement], below: float
+        self,
+        number: int,
+        run: LeafRun,
+        producers: Mapping[int, Placement],
+        below: float,
+        at_no_price: float,
     ) -> LeafCost | None:
         """The cheapest way with weights that tiles share; None if none has an E^n D^m below ``below``."""
         from costmodel.schedule.leaf.kernels.leaf_values import COLUMN
 
         first = self._representative(number, run)
         rows, layer = self._tables.shared_rows(first, run), self.layers[number]
-        free = self._leaving_free(rows, run)
-        rows = rows if free is None else rows.kept(free)
         if not len(rows.parts):
             return None
         streams = self._streams.of(number, run, producers).rows.copy()
@@ -390,6 +456,7 @@ class LeafSearch:
             rows.parts,
             self._energy_pj(run, rows),
             rows.cycles,
+            self._factors_of(rows, run, at_no_price),
             rows.sharers,
         )
         found = cheapest_sharing(leaf, self._workspace, self.chip, self._prices, below)

@@ -49,7 +49,11 @@ class LeafCost:
     """How many slices a tile computes one after the other in a run, taking in the weights of each anew; 0
     where the weights are pinned, or the layer has none."""
     value: float
-    """E^n D^m, by which the leaf was chosen."""
+    """E^n D^m, by which the leaf was chosen; without the price of its bits."""
+    stay_bits: int
+    """Bits on the fullest tile that stay between runs."""
+    run_bits: int
+    """Bits on the fullest tile, beside these, that it takes while it runs."""
     bands: LeafBands | None = None
     band_cycles: tuple[int, ...] = ()
     """[bands]: of one run on the slowest tile, without waiting."""

@@ -42,6 +42,8 @@ class PartitionRows:
     """[n]: among how many tiles the weights are divided (:class:`.tile_cost.TileRows`)."""
     held: Array
     """[n]: bits of inputs, weights and partial sums on the fullest tile."""
+    pinned: Array
+    """[n]: those of them that stay between runs: weights that are parameters, or a tile's share of them."""
     band_cycles: Array
     """[n, bands]: of the slowest tile for each band, which add up to ``cycles``; [n, 0] without bands."""
 
@@ -154,6 +156,7 @@ class PartitionTables:
         volumes = leaf.volumes(batch, costs.parts, self._ranges)
         inputs, weights = volumes[:, :2] * (layer.input_tensors * bits.inputs), volumes[:, 2:] * bits.weights
         fullest = weights[:, 0]
+        stays = np.zeros_like(fullest) if streamed or layer.weight_producers else fullest
         if streamed:
             fullest = leaf.slice_bits(fullest, costs.slices) * np.minimum(costs.slices, 2)
         held = inputs[:, 0] // rows_held[1] * rows_held[0] + fullest
@@ -172,6 +175,7 @@ class PartitionTables:
             slices=costs.slices,
             sharers=costs.sharers,
             held=held,
+            pinned=stays,
             band_cycles=band_cycles,
         ).kept(fits)
 
@@ -203,6 +207,7 @@ class PartitionTables:
             slices=costs.slices,
             sharers=costs.sharers,
             held=held,
+            pinned=weights[..., 0].max(axis=0) * (0 if layer.weight_producers else 1),
             band_cycles=np.zeros((len(costs.parts), 0), np.int64),
         ).kept(held <= tile.free_bits)
 
@@ -223,7 +228,8 @@ class PartitionTables:
         volumes = leaf.volumes(batch, costs.parts, self._ranges)
         inputs, weights = volumes[:, :2] * leaf.bits.inputs, volumes[:, 2:] * leaf.bits.weights
         slices, sharers = costs.slices, costs.sharers
-        held = inputs[:, 0] // rows_held[1] * rows_held[0] + leaf.slice_bits(weights[:, 0], sharers)
+        share = leaf.slice_bits(weights[:, 0], sharers)
+        held = inputs[:, 0] // rows_held[1] * rows_held[0] + share
         held = held + most_slices(slices, sharers) * leaf.slice_bits(weights[:, 0], slices)
         of_all_shares = weights[:, 1] // sharers
         passed_pj = of_all_shares * (buffer.read_pj_per_bit + (sharers - 1) * buffer.write_pj_per_bit)
@@ -237,6 +243,7 @@ class PartitionTables:
             slices=slices,
             sharers=sharers,
             held=held,
+            pinned=share,
             band_cycles=cycles,
         ).kept(held <= self._chip.tile.free_bits)
 

@@ -65,6 +65,7 @@ class SharedLeaf:
     parts: Array
     energy_pj: Array
     cycles: Array
+    factors: Array
     sharers: Array
 
     @property
@@ -122,7 +123,7 @@ def cheapest_sharing(
 
     run, rows = leaf.run, len(leaf.parts)
     kernel_leaf = KernelLeaf(leaf.space, leaf.sizes, run.first_tile, run.runs, leaf.streams)
-    table = PartitionTable(leaf.parts, leaf.energy_pj, leaf.cycles, *placement_orders())
+    table = PartitionTable(leaf.parts, leaf.energy_pj, leaf.cycles, leaf.factors, *placement_orders())
     scratch = np.zeros(rows), np.zeros(chip.tiles, np.int64), np.zeros(chip.tiles, np.int64)
     shared = SharingRows(leaf.of_channel, leaf.sharers, run.times, *scratch)
     found = np.zeros(len(FOUND), np.int64)

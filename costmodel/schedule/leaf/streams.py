@@ -60,17 +60,36 @@ class Placement:
         return BoxPartition((*cuts, (REDUCED_DIM, self.reduced)) if self.reduced > 1 else cuts)
 
 
+class BufferPrices(NamedTuple):
+    """What a bit of the fullest tile's buffer costs a leaf; both are 0 where everything fits.
+
+    ``kept``: of a bit that stays between runs. ``running``: of a bit that the leaf takes only while it runs.
+    The cost of a leaf is the root of degree n + m of E^n D^m, with the cycles of all its runs, and prices
+    have its unit. So they weigh all leaves of a segment alike: the cheapest leaves under one price are the
+    cheapest that take no more bits together.
+    """
+
+    kept: float = 0.0
+    running: float = 0.0
+
+    def __bool__(self) -> bool:
+        return self.kept > 0 or self.running > 0
+
+
+FREE = BufferPrices()
+"""No price: everything fits."""
+
+
 @dataclass(frozen=True)
 class LeafRun:
     """The work of a leaf: ``batch`` samples on ``tiles`` tiles from ``first_tile`` on, ``runs`` times.
 
     ``to_dram``: its outputs go to DRAM, and to other tiles as well where some layer reads them at once.
-    ``streamed``: weights that are parameters come from DRAM for every run, and each tile leaves
-    ``free_bits`` of its buffer free for what else arrives. Without it they are pinned, that is come once for
-    all runs; only :meth:`.LeafSearch.cost`, asked without it, takes the cheaper of both ways. ``bands``: each
-    run goes band by band; ``runs`` counts runs of all bands. ``reduced``: into how many parts the input
-    channels are cut. ``may_share``: the tiles may share their weights instead, whether these are ``streamed``
-    or not (:mod:`.sharing`).
+    ``streamed``: weights that are parameters come from DRAM for every run. Without it they are pinned, that
+    is come once for all runs; :meth:`.LeafSearch.cost`, which is asked without it, takes the cheaper of both
+    ways. ``bands``: each run goes band by band; ``runs`` counts runs of all bands. ``reduced``: into how many
+    parts the input channels are cut. ``may_share``: the tiles may share their weights instead
+    (:mod:`.sharing`). ``prices``: of the bits of buffers that the leaf takes.
     """
 
     batch: int
@@ -79,10 +98,10 @@ class LeafRun:
     runs: int
     to_dram: bool
     streamed: bool = False
-    free_bits: int = 0
     bands: LeafBands | None = None
     reduced: int = 1
     may_share: bool = False
+    prices: BufferPrices = FREE
 
     @property
     def times(self) -> int:

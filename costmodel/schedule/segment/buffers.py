@@ -91,36 +91,38 @@ def cut_in_time(children: Sequence[Held], subbatches: int, once: bool) -> Held:
     ``once``: the cut runs a single time for each batch of the segment, so that no later run needs its
     weights. With one sub-batch its children run once, too: then their weights need not all stay, and each
     child's are fetched like its inputs. Data from producers further up (``further``) is sent for all
-    sub-batches at once, so it stays through all of the cut. After the last child of a sub-batch the first one
+    sub-batches at once, and leaves as its consumers run. After the last child of a sub-batch the first one
     of the next follows.
     """
     fetched = once and subbatches == 1
+    busy = busy_in_turn(children, subbatches, once).max(axis=0, initial=0)
+    weights = np.zeros_like(busy) if fetched else _total(child.weights for child in children)
+    return Held(_above(children, subbatches), _ahead(children[0], fetched), weights, busy)
+
+
+def busy_in_turn(children: Sequence[Held], subbatches: int, once: bool) -> Array:
+    """Bits [children, tiles] that a T cut holds while each child runs, but for weights that stay."""
     # [children, tiles]: what a child holds for itself, and what comes for it during the child before.
     held = np.array([child.busy for child in children])
     coming = np.array([child.ahead for child in children])
-    if fetched:
+    if once and subbatches == 1:
         weights = np.array([child.weights for child in children])
         held += weights
         coming += weights
-    further: Any = 0
+    further: Any = np.zeros_like(held) if any(len(child.arriving) > 1 for child in children) else None
     for number, child in enumerate(children):
         if child.arriving:
             coming[number] += child.arriving[0]
         if len(child.arriving) > 1:
-            # What the child itself got from further up is part of its own ``busy``: it is taken off once, so
-            # that ``further``, which counts all sub-batches of all children, does not count it again.
-            held[number] -= child.from_further
-            further = further + subbatches * child.from_further
+            further[number] = child.from_further
     held[:-1] += coming[1:]
     if subbatches > 1:
         held[-1] += coming[0]  # the first child of the next sub-batch follows the last one
-    busy = (held + further).max(axis=0, initial=0)
-    return Held(
-        _above(children, subbatches),
-        _ahead(children[0], fetched),
-        np.zeros_like(busy) if fetched else _total(child.weights for child in children),
-        busy,
-    )
+    if further is not None:
+        # It came for all sub-batches. What a child itself got is part of its own ``busy``, and leaves when
+        # the child has run. So at the first sub-batch most is there.
+        held += subbatches * further.sum(axis=0) - further.cumsum(axis=0)
+    return held
 
 
 def held_on_the_way(before: Held, child: Held) -> int:

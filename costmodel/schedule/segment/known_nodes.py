@@ -26,8 +26,6 @@ class PlannedNode:
     """Its normalized processing time: the cycles of a sample as if one tile did all of its work."""
     least_tiles: int
     """The fewest tiles on which it can run."""
-    has_parameters: bool
-    """Whether some layer of it has weights that may be streamed."""
     children: tuple[PlannedNode, ...] = ()
     stages: tuple[int, ...] = ()
     """[children] of an S cut: the pipeline stage, counted from 0, in which each child starts."""
@@ -40,10 +38,8 @@ class BufferOverflow:
     """A cut whose data does not fit the tiles' buffers, and why."""
 
     reason: str
-    missing: tuple[int, ...]
-    """[children]: how many bits are missing on the fullest tile of each child."""
-    of_weights: bool
-    """Whether the data would fit without the pinned weights."""
+    cost: NodeCost
+    """What it would cost if it did."""
 
 
 class KnownNodes:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from costmodel.schedule.leaf.leaf import LeafSearch
 from costmodel.schedule.leaf.leaf_cost import LeafCost
 from costmodel.schedule.leaf.sharing import most_slices
-from costmodel.schedule.leaf.streams import LeafRun, Placement
+from costmodel.schedule.leaf.streams import FREE, BufferPrices, LeafRun, Placement
 from costmodel.schedule.row_bands import LeafBands
 from costmodel.schedule.segment.buffers import Held, leaf_held, overflow_reason, streamed
 from costmodel.schedule.segment.known_nodes import KnownNodes
@@ -46,12 +46,13 @@ class LeafNodes:
         self._chip, self._graph = search.chip, search.graph
         self._placements: dict[int, Placement] = {}
 
-    def cost(self, leaf: Leaf, first: int, tiles: int, free: int | None, may_share: bool = False) -> NodeCost:
+    def cost(
+        self, leaf: Leaf, first: int, tiles: int, prices: BufferPrices, may_share: bool = False
+    ) -> NodeCost:
         """What a leaf costs on the tiles ``first`` to ``first + tiles - 1``, as cheap as it can be there.
 
-        ``free``: the leaf's weights have to be streamed, and each tile has to leave so many bits of its
-        buffer free. None: the leaf pins or streams its weights, whichever costs it less. ``may_share``: in
-        both cases the tiles may share their weights instead.
+        The leaf pins or streams its weights, whichever costs it less, or tiles share them where they
+        ``may_share``. ``prices``: of the bits of buffers that it takes.
         Raises NotPossibleError where no partition fits.
         """
         layer, flow, placements = self._graph.index[leaf.layer], self._flow, self._placements
@@ -62,18 +63,26 @@ class LeafNodes:
             [(number, id(placements[number]), flow.cuts_between(number, layer)) for number in numbers]
         )
         to_dram, bands = layer in flow.written, self._bands.get(layer)
-        # Leaves with bands or with cut input channels do not stream their weights, whatever they are asked.
-        if bands is not None or leaf.reduced > 1 or not self._search.layers[layer].has_parameters:
-            free = None
         may_share = may_share and leaf.reduced == 1
-        where = (layer, leaf.batch, first, tiles, self._batch, to_dram, free, near)
+        if leaf.reduced > 1:  # its weights are pinned, and its partition is the cheapest
+            prices = FREE
+        elif not self._search.layers[layer].has_parameters:
+            prices = BufferPrices(0.0, prices.running)  # it keeps nothing between runs
+        where = (layer, leaf.batch, first, tiles, self._batch, to_dram, prices, near)
         key = (*where, bands, leaf.reduced, may_share)
         found = self._known.leaf(key)
         if found is None:
             runs = self._batch // leaf.batch
-            streams = free is not None
             run = LeafRun(
-                leaf.batch, first, tiles, runs, to_dram, streams, free or 0, bands, leaf.reduced, may_share
+                leaf.batch,
+                first,
+                tiles,
+                runs,
+                to_dram,
+                bands=bands,
+                reduced=leaf.reduced,
+                may_share=may_share,
+                prices=prices,
             )
             found = self._searched(leaf, layer, run, {number: placements[number] for number in numbers})
             self._known.add_leaf(key, found)

@@ -13,10 +13,11 @@ The evaluation has two passes:
    searched on its tiles. On the way back the costs are added up (``_node``).
 
 For each of its batches a segment loads weights once and keeps them in the tiles' buffers: they are *pinned*.
-There are two exceptions. A leaf streams its weights if that costs it less
-(:mod:`costmodel.schedule.leaf.leaf`). And where the data below a cut does not fit the buffers, but would fit
-without its pinned weights, the cut makes those of its children stream whose tiles lack bits. If that is not
-enough, these children also choose among the partitions that leave as many bits free as are missing.
+A leaf streams its weights instead if that costs it less (:mod:`costmodel.schedule.leaf.leaf`). Where the data
+below a cut does not fit the buffers, but would fit without its pinned weights, those of its children stream
+whose tiles lack bits. That is quick, and all that searches of many trees look at. What a segment that
+overflows costs is the best of that and of what prices of bits lead to: each leaf takes what is cheapest with
+them, another partition or streamed weights (:mod:`.scarce_buffers`).
 
 Where tile costs offer it, tiles may share weights instead of streaming them, where that costs a leaf less
 (:mod:`costmodel.schedule.leaf.sharing`). Shares stay in the buffers and ask for small slices, so a cut may
@@ -47,6 +48,7 @@ from costmodel.hardware.chip import Chip
 from costmodel.schedule.fused_groups.cost import GroupCosts, GroupLayerCost
 from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.leaf.leaf import LeafSearch
+from costmodel.schedule.leaf.streams import FREE
 from costmodel.schedule.row_bands import leaf_bands
 from costmodel.schedule.segment.allocation import allocate
 from costmodel.schedule.segment.buffers import (
@@ -59,27 +61,36 @@ from costmodel.schedule.segment.buffers import (
 from costmodel.schedule.segment.known_nodes import BufferOverflow, KnownNodes, PlannedNode
 from costmodel.schedule.segment.leaf_nodes import LeafNodes
 from costmodel.schedule.segment.node_cost import NodeCost, running_pj, runs_on_tiles
+from costmodel.schedule.segment.scarce_buffers import (
+    MOST_RISES,
+    Overflowing,
+    Prices,
+    ScarceBuffers,
+    at_no_price,
+    fewest_bits,
+    streaming,
+)
 from costmodel.schedule.starts import NodeRuns, pipelined, turns
 from costmodel.schedule.tree.segment_flow import SegmentFlow
 from costmodel.schedule.tree.tree import Cut, Leaf, TreeNode, leaves
 from costmodel.schedule.tree.validity import NotPossibleError
 
 Array = NDArray[Any]
-MOST_TRIES = 3
-"""How often the children of a cut are evaluated before the cut counts as not possible: as they are, with
-streamed weights, and once more with streamed weights and the missing bits left free. Where tiles may share
-weights there is one more try."""
 
 
-class WeightWays(NamedTuple):
-    """In which ways the leaves below a node may get their weights, where these are parameters.
+class Asked(NamedTuple):
+    """What is asked of all leaves below a node.
 
-    ``free``: they stream them, and leave so many bits free on each tile, which may be 0. None: each leaf pins
-    or streams, whichever costs it less. ``may_share``: in both cases tiles may share them instead.
+    ``prices``: of the bits of buffers that a leaf takes. ``may_share``: whether tiles may share weights.
+    ``may_stream``: where the data of a cut does not fit, but would without weights that stay, the children
+    that lack bits are evaluated again with streamed weights. ``overflowing``: the cuts that do not fit are
+    added to it, from the leaves up, and count as if they did. None: NotPossibleError for the first of them.
     """
 
-    free: int | None
+    prices: Prices
     may_share: bool
+    may_stream: bool = False
+    overflowing: list[Overflowing] | None = None
 
 
 class SegmentEvaluation:
@@ -88,7 +99,8 @@ class SegmentEvaluation:
     ``flow``: the segment's data flow. ``normalized``: the cycles that one sample of a layer, given by its
     number, takes on one tile. ``known``: the nodes of all segments that were evaluated before, which this
     evaluation looks up and adds to. ``groups``: costs of layers that are mapped together; None where that is
-    not offered.
+    not offered. ``priced``: whether prices of bits choose the leaves where it overflows; without, it may cost
+    more, or not be possible.
     """
 
     def __init__(
@@ -99,7 +111,9 @@ class SegmentEvaluation:
         normalized: Callable[[int], float],
         known: KnownNodes,
         groups: GroupCosts | None = None,
+        priced: bool = True,
     ) -> None:
+        self._priced, self._overflowed = priced, False
         self._search, self._flow, self._normalized, self._known = search, flow, normalized, known
         self._groups = groups
         self._segment = segment
@@ -138,13 +152,66 @@ class SegmentEvaluation:
 
     def _on_tiles(self, planned: PlannedNode, may_share: bool) -> NodeCost | str:
         """The cost of the whole segment where tiles may or may not share weights, or why it does not fit."""
+        self._overflowed, reason, found = False, "", None
         try:
-            found = self._node(planned, 0, self._chip.tiles, True, WeightWays(None, may_share))
-        except NotPossibleError as reason:
+            found = self._in_all(self._root(planned, Asked(at_no_price, may_share, may_stream=True)))
+        except NotPossibleError as error:
             # Not the exception itself: its traceback leads back to this evaluation, and only Python's search
-            # for garbage could free it.
-            return str(reason)
-        found = self._fetched_first(found)
+            # for garbage could free it. The first reason counts, as it speaks of the cheapest leaves.
+            self._overflowed, reason = True, str(error)
+        if self._overflowed and self._priced:
+            found = self._at_prices(planned, may_share, found)
+        return reason if found is None else found
+
+    def _at_prices(self, planned: PlannedNode, may_share: bool, found: NodeCost | None) -> NodeCost | None:
+        """The cost of a segment that overflows, with as little price on bits of buffers as lets it fit.
+
+        ``found``: its cost where children of cuts that overflow stream, which counts as well. None: it does
+        not fit with that. It is asked then whether it fits where all leaves take the fewest bits that they
+        can, and is not possible where it does not (:mod:`.scarce_buffers`).
+        """
+        possible = [] if found is None else [found]
+        if found is None:
+            try:
+                least = self._root(planned, Asked(fewest_bits, may_share))
+            except NotPossibleError:
+                return None
+            possible.append(self._in_all(least))
+        scarce = ScarceBuffers(self._chip.tile.buffer.size_bits)
+        for _ in range(MOST_RISES):
+            cost, overflowing = self._tried(planned, scarce, may_share)
+            if cost is None:
+                break
+            if not overflowing:
+                possible.append(cost)
+                scarce.fall()
+                less, overflowing = self._tried(planned, scarce, may_share)
+                if less is not None and not overflowing:
+                    possible.append(less)
+                break
+            scarce.rise(overflowing, self._objective(cost) ** (1 / sum(self._search.exponents)))
+        return min(possible, key=self._objective)
+
+    def _tried(
+        self, planned: PlannedNode, scarce: ScarceBuffers, may_share: bool
+    ) -> tuple[NodeCost | None, list[Overflowing]]:
+        """The cost of the segment as if it fitted, and the cuts that overflow.
+
+        The cost is None where some leaf does not fit by itself.
+        """
+        overflowing: list[Overflowing] = []
+        asked = Asked(lambda leaf, _: scarce.of(leaf), may_share, overflowing=overflowing)
+        try:
+            return self._in_all(self._root(planned, asked)), overflowing
+        except NotPossibleError:
+            return None, []
+
+    def _root(self, planned: PlannedNode, asked: Asked) -> NodeCost:
+        return self._node(planned, 0, self._chip.tiles, True, asked)
+
+    def _in_all(self, cost: NodeCost) -> NodeCost:
+        """The cost of a segment with its first fetch, and with what leaks."""
+        found = self._fetched_first(cost)
         # Leakage comes last: tiles leak for the time of the whole segment, which is known only now.
         return _leaking(found, found.cycles) if self._search.leaks else found
 
@@ -170,7 +237,7 @@ class SegmentEvaluation:
             return on_chip
         try:
             may_share = self._search.tile_costs.shares_weights
-            on_tiles = self._leaves.cost(leaf, 0, self._chip.tiles, None, may_share)
+            on_tiles = self._leaves.cost(leaf, 0, self._chip.tiles, FREE, may_share)
             # A chip of one tile is a stack of levels and costs what a mapping on that stack costs, to which
             # the first words arrive without a wait.
             if self._chip.tiles > 1:
@@ -263,11 +330,7 @@ class SegmentEvaluation:
     def _newly_planned(self, node: TreeNode, number: int) -> PlannedNode:
         """The plan of a node that is not known yet; parameters as for :meth:`_planned`."""
         if isinstance(node, Leaf):
-            layer = self._graph.index[node.layer]
-            # A leaf whose input channels are cut always pins its weights
-            # (:mod:`costmodel.schedule.reductions`).
-            streams = node.reduced == 1 and self._search.layers[layer].has_parameters
-            return PlannedNode(node, self._normalized(layer), node.reduced, streams)
+            return PlannedNode(node, self._normalized(self._graph.index[node.layer]), node.reduced)
         stages = tuple(self._flow.stages[number])
         # The flow numbers cuts from the top down and left to right, so a child's number is its parent's, plus
         # one, plus all cuts of the children to the left.
@@ -276,66 +339,56 @@ class SegmentEvaluation:
             children.append(self._planned(child, number + cuts))
             cuts += children[-1].cuts
         cycles = sum(child.cycles for child in children)
-        has_parameters = any(child.has_parameters for child in children)
         if node.kind == "T":
             least = max(child.least_tiles for child in children)
         else:
             cycles = cycles * (node.child_runs + max(stages)) / node.child_runs
             least = sum(child.least_tiles for child in children)
-        return PlannedNode(node, cycles, least, has_parameters, tuple(children), stages, cuts)
+        return PlannedNode(node, cycles, least, tuple(children), stages, cuts)
 
-    def _node(self, planned: PlannedNode, first: int, tiles: int, once: bool, ways: WeightWays) -> NodeCost:
+    def _node(self, planned: PlannedNode, first: int, tiles: int, once: bool, asked: Asked) -> NodeCost:
         """The cost of a node on the tiles numbered ``first`` to ``first + tiles - 1``.
 
         ``once``: no cut above the node has several sub-batches, so the node runs a single time for each batch
         of the segment. Then no later run needs its weights, and they may leave the buffers
         (:func:`.buffers.cut_in_time`).
-
-        A cut whose data does not fit is evaluated again with more of its children streaming, up to
-        ``MOST_TRIES`` times. The error then gives the first reason: it speaks of the cheapest children,
-        not of those that were made to stream.
         """
         node = planned.node
         if isinstance(node, Leaf):
-            return self._leaves.cost(node, first, tiles, *ways)
+            return self._leaves.cost(node, first, tiles, asked.prices(node.layer, once), asked.may_share)
         once_below = once and node.child_runs == 1
         key = (node.kind, node.batch, node.subbatches, node.bands, self._segment.batch, once, planned.stages)
-        leaving, reason = [ways] * len(planned.children), ""
-        # Streaming helps only if weights are what does not fit. In most trees it is the inputs, and they are
-        # refused at once. A T cut that runs once holds its weights among ``busy``
-        # (:func:`.buffers.cut_in_time`), which does not tell them apart, and so it is tried.
+        # A T cut that runs once holds its weights among ``busy`` (:func:`.buffers.cut_in_time`), which does
+        # not tell them apart, and so it is tried.
         fetched = once and node.kind == "T" and node.child_runs == 1
-        for _ in range(MOST_TRIES + ways.may_share):
-            try:
-                refusing = not (reason or fetched)
-                children = self._children(planned, first, tiles, once_below, leaving, refusing)
-            except NotPossibleError:
-                if not reason:
-                    raise
-                break
+        each, reason = [asked] * len(planned.children), ""
+        while True:
+            refusing = asked.overflowing is None and not (fetched or reason)
+            children = self._children(planned, first, tiles, once_below, each, refusing)
             # ``partial`` binds the children of this try.
             count = partial(self._joined, node, children, planned.stages, once)
             found = self._known.cut(key, children, count)
             if isinstance(found, NodeCost):
                 return found
-            if refusing and not found.of_weights:
-                raise NotPossibleError(found.reason)
-            reason = reason or found.reason
-            held = (
-                self._less_held(children, found.missing, node.kind == "T")
-                if ways.may_share
-                else found.missing
-            )
-            more = [
-                _more_free(now, missing, less) if child.has_parameters and missing else now
-                for now, missing, less, child in zip(
-                    leaving, found.missing, held, planned.children, strict=True
-                )
-            ]
-            if more == leaving:
-                break
-            leaving = more
-        raise NotPossibleError(reason)
+            if asked.overflowing is not None:
+                asked.overflowing.append(Overflowing(found.cost, once))
+                return found.cost
+            # Streaming helps only if weights are what does not fit. In most trees it is the inputs, and they
+            # are refused at once. The first reason counts, as it speaks of the cheapest children.
+            of_inputs = refusing and int(found.cost.held.busy.max()) > self._chip.tile.buffer.size_bits
+            if reason or of_inputs or not asked.may_stream:
+                raise NotPossibleError(reason or found.reason)
+            streams = asked._replace(prices=streaming, may_stream=False)
+            each = [streams if lacks else asked for lacks in self._lacking(found.cost)]
+            reason, self._overflowed = found.reason, True
+
+    def _lacking(self, cut: NodeCost) -> list[bool]:
+        """For each child of a cut that overflows whether some tile of it lacks bits."""
+        over = cut.held.busy + cut.held.weights > self._chip.tile.buffer.size_bits
+        # The children of a T cut all have the same tiles, and there may be hundreds.
+        tiles = {(one.first_tile, one.tiles) for one in cut.children}
+        lacks = {(first, count): bool(over[first : first + count].any()) for first, count in tiles}
+        return [lacks[one.first_tile, one.tiles] for one in cut.children]
 
     def _children(
         self,
@@ -343,19 +396,19 @@ class SegmentEvaluation:
         first: int,
         tiles: int,
         once: bool,
-        leaving: Sequence[WeightWays],
+        each: Sequence[Asked],
         refusing: bool,
     ) -> list[NodeCost]:
-        """The costs of a cut's children; ``leaving`` has the ways of :meth:`_node` for each child.
+        """The costs of a cut's children, of which ``each`` is asked something; ``once`` as in :meth:`_node`.
 
-        ``refusing``: the cut is refused where more than its weights does not fit. Of a T cut that is known
-        as soon as two children in a row do not fit, and the rest is not evaluated (nor mapped).
+        ``refusing``: a T cut is refused as soon as two children in a row do not fit, and the rest is not
+        evaluated (nor mapped).
         """
         if isinstance(planned.node, Cut) and planned.node.kind == "S":
-            return self._side_by_side(planned, first, tiles, once, leaving)
+            return self._side_by_side(planned, first, tiles, once, each)
         costs: list[NodeCost] = []
-        for child, ways in zip(planned.children, leaving, strict=True):
-            cost = self._node(child, first, tiles, once, ways)
+        for child, asked in zip(planned.children, each, strict=True):
+            cost = self._node(child, first, tiles, once, asked)
             if refusing and costs:
                 most = held_on_the_way(costs[-1].held, cost.held)
                 if reason := overflow_reason(_name(planned.node), most, self._chip.tile.buffer):
@@ -381,12 +434,11 @@ class SegmentEvaluation:
             runs = pipelined(each, stages, node.child_runs, self._chip, on_links)
         buffer = self._chip.tile.buffer
         if reason := overflow_reason(_name(node), held.most, buffer):
-            of_weights = int(held.busy.max()) <= buffer.size_bits
-            return BufferOverflow(reason, self._missing(held, children), of_weights)
+            return BufferOverflow(reason, self._cut(node, children, stages, runs, links, held))
         return self._cut(node, children, stages, runs, links, held)
 
     def _side_by_side(
-        self, planned: PlannedNode, first: int, tiles: int, once: bool, leaving: Sequence[WeightWays]
+        self, planned: PlannedNode, first: int, tiles: int, once: bool, each: Sequence[Asked]
     ) -> list[NodeCost]:
         """The costs of an S cut's children: each gets the next tiles by number, from left to right."""
         weights = [child.cycles for child in planned.children]
@@ -397,8 +449,8 @@ class SegmentEvaluation:
                 f"and have {tiles}"
             )
         costs = []
-        for child, count, ways in zip(planned.children, given, leaving, strict=True):
-            costs.append(self._node(child, first, count, once, ways))
+        for child, asked, count in zip(planned.children, each, given, strict=True):
+            costs.append(self._node(child, first, count, once, asked))
             first += count
         return costs
 
@@ -429,42 +481,12 @@ class SegmentEvaluation:
             stages=tuple(stages),
         )
 
-    def _less_held(self, children: Sequence[NodeCost], missing: Sequence[int], in_turn: bool) -> list[int]:
-        """For each child how many bits it has to leave free, where its tiles may share weights.
-
-        It holds as much less than now as is missing. Children that run ``in_turn`` on the same tiles keep
-        their weights there together, so each holds less in proportion to its weights.
-        """
-        weights = [int(child.held.weights.max()) for child in children]
-        total, found = sum(weights) if in_turn else 0, []
-        for child, own, lacking in zip(children, weights, missing, strict=True):
-            less = -(-lacking * own // total) if total else lacking
-            found.append(self._chip.tile.buffer.size_bits - child.held.most + less)
-        return found
-
-    def _missing(self, held: Held, children: Sequence[NodeCost]) -> tuple[int, ...]:
-        """For each child, the bits that are missing on its fullest tile; 0 where none are."""
-        missing = np.maximum(held.busy + held.weights - self._chip.tile.buffer.size_bits, 0)
-        # The children of a T cut all have the same tiles, and there may be hundreds.
-        on_tiles = {(one.first_tile, one.tiles): 0 for one in children}
-        for first, tiles in on_tiles:
-            on_tiles[first, tiles] = int(missing[first : first + tiles].max())
-        return tuple([on_tiles[one.first_tile, one.tiles] for one in children])
-
 
 def _in_turn_once(node: TreeNode) -> bool:
     """Whether a node's layers run in turn on all tiles, each once for all samples."""
     if isinstance(node, Leaf):
         return node.reduced == 1
     return node.kind == "T" and node.child_runs == 1 and all(map(_in_turn_once, node.children))
-
-
-def _more_free(now: WeightWays, missing: int, less_held: int) -> WeightWays:
-    """How a child gets its weights in the next try, where ``missing`` bits lacked; see :meth:`_less_held`."""
-    # A child that pinned its weights first streams or shares them: how much is missing then is not known yet.
-    if now.free is None:
-        return now._replace(free=0)
-    return now._replace(free=less_held if now.may_share else now.free + missing)
 
 
 def _leaking(cost: NodeCost, cycles: float) -> NodeCost:

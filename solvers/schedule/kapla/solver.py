@@ -30,7 +30,7 @@ from solvers.schedule.problem import ScheduleProblem, ScheduleSolution, answer, 
 from solvers.schedule.tiles.cost_table import TabledTileCosts, TileCostsNeeded, need, offers_whole_chip
 from solvers.schedule.tiles.layer_parts import Request
 
-VERSION = "20"
+VERSION = "21"
 DEFAULT = Params()
 
 

@@ -19,8 +19,8 @@ this::
                                        g 8
 
 Here the outputs of ``a`` are held until ``d`` has run, and not longer. In a comb (:func:`.forms.comb`) all
-later layers are below the cut of a layer. So data that comes from before that cut is held until the comb
-ends, and buffers hold the data of all edges at the same time.
+later layers are below the cut of a layer. There data from before a cut leaves as it is read, too, so a comb
+may hold less than blocks: while a block runs, all inputs of the next one may arrive.
 """
 
 from __future__ import annotations

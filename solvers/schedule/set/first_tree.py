@@ -12,7 +12,7 @@ from solvers.budget import Budget, Deadline
 from solvers.schedule import segment_chain
 from solvers.schedule.chip_model import ChipModel
 from solvers.schedule.problem import ScheduleProblem
-from solvers.schedule.set.params import WHERE, PatternParams, SetParams
+from solvers.schedule.set.params import WHERE, PatternParams
 
 MOST_FOR_CHAIN = 0.5
 """The most of a solve's time, as a fraction, that the chain gets; the annealing has the rest."""
@@ -23,7 +23,7 @@ def first_tree(problem: ScheduleProblem, params: PatternParams, deadline: Deadli
 
     InputError for a model other than the chip's, for which chains cannot be counted.
     """
-    if not (isinstance(params, SetParams) and params.start == "chain"):
+    if not params.from_chain:
         return None
     if not isinstance(problem.model, ChipModel):
         remedy = "Take start: sequential, or patterns"

@@ -66,6 +66,11 @@ class PatternParams:
         return self.cooling
 
     @property
+    def from_chain(self) -> bool:
+        """Whether the first tree is the best chain of segments."""
+        return False
+
+    @property
     def most_bands(self) -> int:
         """The most bands of a segment in the last annealing."""
         return 1
@@ -104,12 +109,16 @@ class SetParams(PatternParams):
         self._check_numbers("pattern_temperature")
         whole = self.space == "paper" and not self.deepest
         expected = "sequential or patterns where space or deepest leave out trees"
-        check(WHERE, "start", self.start != "chain" or whole, expected, self.start)
+        check(WHERE, "start", whole or not self.from_chain, expected, self.start)
+
+    @property
+    def from_chain(self) -> bool:
+        return self.start == "chain"
 
     @property
     def cooling(self) -> Cooling:
         """The cooling of the last annealing: late from its first round on where the start is a good tree."""
-        return replace(super().cooling, begun=LATE if self.start == "chain" else 0.0)
+        return replace(super().cooling, begun=LATE if self.from_chain else 0.0)
 
     @property
     def most_bands(self) -> int:

@@ -33,7 +33,7 @@ def solve_from(
     status is UNKNOWN where the chip cannot run ``start``.
     """
     deadline = Deadline(budget.wall_seconds * fraction)
-    last = AnnealingPlan(plan.spaces[-1:], plan.params, plan.rounds, plan.deepest)
+    last = AnnealingPlan(plan.spaces[-1:], plan.params, plan.rounds, plan.deepest, from_tree=True)
     search = TreeSearch(problem, last)
     left = last_rounds(plan.rounds, fraction)
     try:

@@ -37,13 +37,14 @@ class AnnealingPlan:
 
     All but the last start from the search's first tree; the last one, unless it is the only one, from the
     best tree that the others found. ``deepest`` limits the cuts above a leaf in the last space; 0 is no
-    limit.
+    limit. ``from_tree``: the first tree is one that was found otherwise.
     """
 
     spaces: tuple[SpaceName, ...]
     params: PatternParams
     rounds: int
     deepest: int = 0
+    from_tree: bool = False
 
 
 @dataclass(frozen=True)
@@ -122,7 +123,11 @@ class TreeSearch:
         self, problem: ScheduleProblem, plan: AnnealingPlan, evaluator: Evaluator | None = None
     ) -> None:
         self._problem, self._plan = problem, plan
-        self._evaluator = evaluator or problem.evaluator()
+        evaluator = evaluator or problem.evaluator()
+        # A tree that was found otherwise may have segments that only prices of bits make possible, and then
+        # all trees near it do.
+        found = plan.from_tree or plan.params.from_chain
+        self._evaluator = evaluator if found else evaluator.quick
 
     @cached_property
     def _annealings(self) -> list[Annealing]:

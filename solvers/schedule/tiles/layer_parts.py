@@ -241,23 +241,31 @@ def streamed_partitions(
     A tile computes its part slice by slice, each some of its output channels, and holds the weights of one
     slice while those of the next arrive. Slices are as large as they can be: a partition gets the fewest, a
     power of two, with which the leaf fits the buffer. As a stage of a pipeline the leaf also holds the inputs
-    and the first slice of its next run, so there is a second row with the fewest slices for that. Both lists
-    are pruned like :func:`useful_partitions`, each to half as many.
+    and the first slice of its next run, so there is a second row with the fewest slices for that. For leaves
+    that leave bits to others there are rows whose slices take ``PARTS_FOR_SLICES`` of the buffer at most.
+    Each list is pruned like :func:`useful_partitions`, to half as many.
 
     No rows for a layer whose weights are no parameters.
     """
     found: dict[tuple[int, ...], None] = {}
     if layer.has_weights and not layer.weight_producers and not layer.needs_whole_chip:
-        for runs in (1, 2):
-            found |= dict.fromkeys(_in_fewest_slices(layer, batch, tiles, tile, pruning, runs))
+        for runs, part in ((1, 1.0), (2, 1.0), *((1, part) for part in PARTS_FOR_SLICES)):
+            found |= dict.fromkeys(_in_fewest_slices(layer, batch, tiles, tile, pruning, runs, part))
     rows = np.array(list(found), np.int64).reshape(-1, 5)
     return rows[:, :4], rows[:, 4]
 
 
+PARTS_FOR_SLICES = (1 / 4, 1 / 16)
+"""The parts of a buffer to which slices may be limited. Small slices use a tile's PEs badly."""
+
+
 def _in_fewest_slices(
-    layer: NetworkLayer, batch: int, tiles: int, tile: Tile, pruning: Pruning, runs: int
+    layer: NetworkLayer, batch: int, tiles: int, tile: Tile, pruning: Pruning, runs: int, part: float
 ) -> Iterator[tuple[int, ...]]:
-    """Partitions, each with the fewest slices with which buffers hold the inputs of ``runs`` runs, 1 or 2."""
+    """Partitions, each with the fewest slices with which buffers hold the inputs of ``runs`` runs, 1 or 2.
+
+    The slices take ``part`` of the buffer at most, where the output channels can be cut so often.
+    """
     parts, sizes = factorization_array(tiles), np.array(layer.sizes(batch))
     parts = parts[parts[:, 0] <= layer.k]
     slices = np.ones(len(parts), np.int64)
@@ -269,7 +277,8 @@ def _in_fewest_slices(
         at_once = np.minimum(slices, 2) + runs - 1
         of_slice = bits.weights * held_weights(layer, _slices_of(sizes, parts, slices))
         held = runs * inputs + at_once * of_slice
-        more = (held > tile.free_bits) & (2 * slices * parts[:, 0] <= layer.k)
+        too_large = (held > tile.free_bits) | (at_once * of_slice > part * tile.free_bits)
+        more = too_large & (2 * slices * parts[:, 0] <= layer.k)
         if not more.any():
             break
         slices[more] *= 2

@@ -124,6 +124,6 @@ def test_on_nodes_more_layers_run_together_and_a_replay_confirms_the_gain(solver
     (pinned, slower), (found, cycles) = best(ChipModel(model.chip, Pinning(costs))), best(model)
     assert max(len(list(leaves(one.node))) for one in pinned.segments) == 2
     assert [len(list(leaves(one.node))) for one in found.segments] == [6]
-    assert min(slices_of(found)) > 0
+    assert sum(one > 0 for one in slices_of(found)) >= 5  # one of six may pin what then fits
     assert found.dram_bytes < 0.6 * pinned.dram_bytes
     assert found.energy_pj * cycles < 0.75 * pinned.energy_pj * slower

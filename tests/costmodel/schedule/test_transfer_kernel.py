@@ -109,7 +109,9 @@ def _counted(
     leaf = KernelLeaf(
         kernel_space(layer), layer.sizes(batch), run.first_tile, run.runs, np.array(rows, np.int64)
     )
-    table = PartitionTable(np.array([parts]), np.zeros(1), np.ones(1, np.int64), *placement_orders())
+    table = PartitionTable(
+        np.array([parts]), np.zeros(1), np.ones(1, np.int64), np.ones(1), *placement_orders()
+    )
     cut = sum(int(part > 1) << axis for axis, part in enumerate(parts))
     workspace, found = workspace_of(on, len(rows)), np.zeros(9, np.int64)
     count(workspace, leaf, table, random.randrange(int(table.counts[cut])), found)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 from math import ceil, prod
 
 import pytest
@@ -97,11 +98,12 @@ def test_content_of_a_pruning_that_shares_nothing_is_as_before() -> None:
 def test_nothing_valid_is_pruned_and_nothing_costs_less_than_estimated() -> None:
     """Every segment in every number of sub-batches, costed in full with shared weights to choose from."""
     graph, batch, sharing, possible, pruned = wide(), 4, 0, 0, 0
-    for size in (160, 200, 230, 260, 320, 400, 500):
+    # Where weights can be streamed, too, no segment shares them.
+    for size, slices in product((160, 200, 230, 260, 320, 400, 500), ((), (3, 2))):
         on = chip(2, 2, size, link=16, dram=8)
         # vector units as fast as the formula says
         on = replace(on, tile=replace(on.tile, vector_units=on.tile.macs))
-        model = ChipModel(on, FormulaCosts(graph, slices=(3, 2), shares=((2, 1), (2, 2), (4, 1))))
+        model = ChipModel(on, FormulaCosts(graph, slices=slices, shares=((2, 1), (2, 2), (4, 1))))
         problem = ScheduleProblem(graph, model, batch)
         slicing = Slicing(problem, kapla.Params())
         floors = [LayerFloor.of(graph, number, on) for number in range(len(graph.layers))]

@@ -220,7 +220,7 @@ def value_of(
     dram: Two,
     hops_and_busiest: Two,
 ) -> Real:
-    """The objective E^n D^m of one row: E over all runs, D of one run.
+    """E^n D^m of one row times the row's factor: E over all runs, D of one run.
 
     ``dram``: bits read and written over all runs. ``hops_and_busiest``: hops times bits, and the bits on
     the busiest link, both times DRAM ports.
@@ -233,7 +233,7 @@ def value_of(
         ceil_divided(read + written, prices.dram_bits_per_cycle * leaf.runs),
         ceil_divided(hops_and_busiest[1], prices.link_bits_per_cycle * ports * leaf.runs),
     )
-    return energy**prices.energy_exponent * float(cycles) ** prices.cycles_exponent
+    return table.factors[row] * energy**prices.energy_exponent * float(cycles) ** prices.cycles_exponent
 
 
 @inlined
@@ -265,6 +265,7 @@ def most_hops(
         return ANY
     read, written = dram
     cycles = max(table.cycles[row], ceil_divided(read + written, prices.dram_bits_per_cycle * leaf.runs))
+    least = least / table.factors[row]
     energy = (least / float(cycles) ** prices.cycles_exponent) ** (1.0 / prices.energy_exponent)
     other = energy_of(workspace, table, prices, row, dram, 0)
     hops = (energy * (1 + 1e-9) - other) / prices.hop_pj * workspace.mesh.port_x.shape[0]
@@ -289,6 +290,7 @@ def most_on_a_link(
         return ANY
     ports: Int = workspace.mesh.port_x.shape[0]
     energy = energy_of(workspace, table, prices, row, dram, hops)
+    least = least / table.factors[row]
     cycles = (least / energy**prices.energy_exponent) ** (1.0 / prices.cycles_exponent) * (1 + 1e-9)
     return np.int64(min(cycles * prices.link_bits_per_cycle * ports * leaf.runs, 1e18)) + 1
 

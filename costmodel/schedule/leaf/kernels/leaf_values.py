@@ -126,13 +126,15 @@ class PartitionTable(NamedTuple):
     """The partitions that a search chooses from, and all placement orders.
 
     ``parts`` [n, 4]: into how many K, B, H and W are cut. ``energy_pj`` [n]: of all runs, without NoC and
-    DRAM. ``cycles`` [n]: of the slowest tile for one run. ``orders`` [16, 24, 4], ``counts`` [16]: the
-    placement orders for each set of axes that are cut, and how many.
+    DRAM. ``cycles`` [n]: of the slowest tile for one run. ``factors`` [n]: by what E^n D^m is multiplied, for
+    the bits of buffers that the partition takes. ``orders`` [16, 24, 4], ``counts`` [16]: the placement
+    orders for each set of axes that are cut, and how many.
     """
 
     parts: Array
     energy_pj: Array
     cycles: Array
+    factors: Array
     orders: Array
     counts: Array
 

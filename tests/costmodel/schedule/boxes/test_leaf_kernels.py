@@ -134,7 +134,9 @@ def _compare(
     on = chip(4, 3)
     workspace = workspace_of(on, len(streams))
     leaf = KernelLeaf(kernel_space(layer), layer.sizes(batch), 0, runs, rows)
-    table = PartitionTable(np.array([parts]), np.zeros(1), np.ones(1, np.int64), *placement_orders())
+    table = PartitionTable(
+        np.array([parts]), np.zeros(1), np.ones(1, np.int64), np.ones(1), *placement_orders()
+    )
     held = np.zeros((len(streams), 12), np.int64)
     cheapest = CheapestLeaf(np.zeros(len(FOUND), int), held, np.zeros(1))
     search(workspace, leaf, table, prices_of(on, (1, 1)), cheapest, np.inf)

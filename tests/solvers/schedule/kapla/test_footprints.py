@@ -64,7 +64,7 @@ def test_no_scheme_that_is_possible_is_refused(name: str, layers: int, batch: in
             possible += 1
             assert may_fit, scheme
     assert possible > 10
-    assert refused > 10
+    assert refused > 2
 
 
 def test_footprints_are_the_least_of_what_single_layers_hold() -> None:

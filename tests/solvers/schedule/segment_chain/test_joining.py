@@ -93,8 +93,8 @@ def problem_on(buffer: int, graph: LayerGraph, name: str = "edp") -> SchedulePro
     )
 
 
-def test_blocks_fit_where_a_comb_holds_too_much() -> None:
-    """A comb holds the inputs of every layer until it ends; blocks hold those of two blocks."""
+def test_combs_and_blocks_keep_every_edge_and_a_comb_may_hold_less() -> None:
+    """What came from further up leaves a comb as it is read; a block that runs has all inputs of the next."""
     graph = residual(5)
     batch = [Leaf(one.name, 2) for one in graph.layers]
     edges = [(one, number) for number, it in enumerate(graph.layers) for one in it.producers]
@@ -104,7 +104,7 @@ def test_blocks_fit_where_a_comb_holds_too_much() -> None:
         cost = evaluator.segment(tree)
         held[name] = cost.held.most, cost.dram_bits
     assert held["comb"][1] == held["blocks"][1]
-    assert held["blocks"][0] < 0.6 * held["comb"][0]
+    assert held["comb"][0] < held["blocks"][0]
 
 
 @pytest.mark.parametrize("name", ["edp", "energy", "cycles"])
