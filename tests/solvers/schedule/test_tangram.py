@@ -234,7 +234,7 @@ def bottlenecks() -> ScheduleProblem:
 
 
 def test_alternate_orders_make_a_pipeline_cheaper_than_any_basic_one() -> None:
-    """The first pair streams sample by sample, and the third layer runs once, with all of its weights.
+    """The first pair streams two samples at a time, and the third layer runs once, with all of its weights.
 
     A basic pipeline has one number of sub-batches. With few the tiles of the later layers wait; with eight
     the third layer uses its weights for one sample at a time.
@@ -247,7 +247,7 @@ def test_alternate_orders_make_a_pipeline_cheaper_than_any_basic_one() -> None:
     )
     assert found.solution is not None
     assert basic.solution is not None
-    streamed = Cut("S", 8, 8, (Leaf("widen", 1), Leaf("narrow", 1)))
+    streamed = Cut("S", 8, 4, (Leaf("widen", 2), Leaf("narrow", 2)))
     assert found.solution.tree == Cut("T", 8, 1, (Cut("S", 8, 1, (streamed, Leaf("halve", 8))),))
     assert found.objective is not None
     assert basic.objective is not None
