@@ -194,7 +194,7 @@ def _receive(workspace: Workspace, placed: LeafPlacement, number: Int, most: Int
     Along a dim that the producer does not cut, each of its tiles has the same part of what a range needs. So
     ranges that differ only along the axes of such dims have the same senders, and are counted in groups.
     """
-    kind, known = placed.leaf.streams[number, COLUMN.kind], workspace.tables.known
+    kind = placed.leaf.streams[number, COLUMN.kind]
     groups, each = groups_of(workspace, placed, number)
     hops: Int = 0
     group: Int = 0
@@ -203,9 +203,7 @@ def _receive(workspace: Workspace, placed: LeafPlacement, number: Int, most: Int
             for h in range(groups[2]):
                 for w in range(groups[3]):
                     which = (kind, k, b, h, w)
-                    if known[number] <= group:
-                        _fill_group(workspace, placed, which, each, number, group)
-                        known[number] = group + 1
+                    _know_group(workspace, placed, which, each, number, group)
                     hops += _group_hops(workspace, placed, which, each, number, group, most - hops)
                     if hops > most:
                         return hops
@@ -275,7 +273,7 @@ def _least_of_groups(workspace: Workspace, placed: LeafPlacement, number: Int) -
     These are the leaf's best ones of all for as many tiles as get the range, so several ranges may ask for
     the same.
     """
-    kind, known, tables = placed.leaf.streams[number, COLUMN.kind], workspace.tables.known, workspace.tables
+    kind, tables = placed.leaf.streams[number, COLUMN.kind], workspace.tables
     replicas = replicas_of(workspace.ranges, kind)
     nearness, mesh = workspace.nearness, workspace.mesh
     groups, each = groups_of(workspace, placed, number)
@@ -286,9 +284,7 @@ def _least_of_groups(workspace: Workspace, placed: LeafPlacement, number: Int) -
         for b in range(groups[1]):
             for h in range(groups[2]):
                 for w in range(groups[3]):
-                    if known[number] <= group:
-                        _fill_group(workspace, placed, (kind, k, b, h, w), each, number, group)
-                        known[number] = group + 1
+                    _know_group(workspace, placed, (kind, k, b, h, w), each, number, group)
                     times: Int = 0
                     for index in range(group * count, (group + 1) * count):
                         times += tables.sizes[number, index]
@@ -312,6 +308,17 @@ def _least_of_groups(workspace: Workspace, placed: LeafPlacement, number: Int) -
                     hops += times * least
                     group += 1
     return hops
+
+
+@inlined
+def _know_group(
+    workspace: Workspace, placed: LeafPlacement, first: Range, each: Four, number: Int, group: Int
+) -> None:
+    """Fill in the tables of a group, unless they have been for this partition; groups come in order."""
+    known = workspace.tables.known
+    if known[number] <= group:
+        _fill_group(workspace, placed, first, each, number, group)
+        known[number] = group + 1
 
 
 @called
