@@ -41,7 +41,7 @@ class Code(NamedTuple):
     or of the output that it sends or stores. The copies that it reads are ``reads`` from ``reads_begin`` on,
     up to the next one's; of a store that is the copy in whose bytes the outputs lie, of a send the copy that
     it passes on. ``planned`` [n, 2] is what a run found in which nothing but computing takes time
-    (:class:`Plan`). Of a LOOP ``times`` says how often it runs, and of an END ``body`` where
+    (:class:`DramPlan`). Of a LOOP ``times`` says how often it runs, and of an END ``body`` where
     it goes back to; ``depth`` is how many loops are around both.
     """
 
@@ -173,7 +173,7 @@ class TileState(NamedTuple):
 
 class MessageState(NamedTuple):
     """Of each message: how many tiles ``joined`` its next transfer, when it is ``needed`` from or at DRAM, as
-    planned (:class:`Plan`), stores that it ``waits`` for, when it ``began``, bits ``left`` to send,
+    planned (:class:`DramPlan`), stores that it ``waits`` for, when it ``began``, bits ``left`` to send,
     ``packets`` in flight, the earliest end ``floor``, whether all its packets have arrived (``closing``) and
     how many transfers are ``done``.
 
@@ -201,7 +201,7 @@ class MessageState(NamedTuple):
     bytes_of: Array
 
 
-class Plan(NamedTuple):
+class DramPlan(NamedTuple):
     """What would happen when if nothing but computing took time: the order in which DRAM should serve.
 
     ``found`` [instructions, 2]: of a compute the ticks for which its tile waits before it, the first time and
@@ -271,7 +271,7 @@ class ReplayState(NamedTuple):
     moved: Array
     logged: Array
     begun: Array
-    plan: Plan
+    plan: DramPlan
     repeats: Repeats
 
 

@@ -27,9 +27,9 @@ from costmodel.replay.event_values import (
     STORE,
     TO_DRAM,
     Code,
+    DramPlan,
     Messages,
     MessageState,
-    Plan,
     ProgramTables,
     Queue,
     Rates,
@@ -182,7 +182,7 @@ class Compiled:
         routes = tables.routes._replace(ticks=np.zeros_like(tables.routes.ticks))
         return tables._replace(rates=free, routes=routes)
 
-    def planned(self, plan: Plan) -> ProgramTables:
+    def planned(self, plan: DramPlan) -> ProgramTables:
         """The tables with what a run :attr:`without_transfers` has found.
 
         Data that nobody read there is needed when it is asked for.
@@ -259,7 +259,7 @@ class Compiled:
             moved=_zeros((transfers, 3)),
             logged=_zeros(2),
             begun=_zeros(instructions),
-            plan=Plan(
+            plan=DramPlan(
                 found=plan,
                 asked_by=np.full(copies if planning else 0, -1, np.int64),
                 asked_after=_zeros(copies if planning else 0),

@@ -186,12 +186,9 @@ def pipelined(
     as links need for what it hands on (fill). After the last stage has been through once the pipeline takes
     a period for each further sub-batch, in which DRAM and links move what all stages need for one.
     """
-    moved, last = sum(child.later.dram_bits for child in children), max(stages)
-    period = max(
-        _period([child.later for child in children], stages, chip),
-        chip.least_cycles(moved, 0),
-        -(-on_links // subbatches),
-    )
+    first, later = [child.first for child in children], [child.later for child in children]
+    moved, last = sum(run.dram_bits for run in later), max(stages)
+    period = max(_period(later, stages, chip), chip.least_cycles(moved, 0), -(-on_links // subbatches))
 
     def whole(runs: Sequence[BatchRun]) -> BatchRun:
         """The cut's batch, of which ``runs`` is the first sub-batch."""
@@ -199,8 +196,7 @@ def pipelined(
         dram = sum(run.dram_bits for run in runs) + (subbatches - 1) * moved
         links = max(run.link_cycles for run in runs)
         taken = slowest_by_stage([run.running for run in runs], stages)
-        handed = [*slowest_by_stage([run.tile_link_cycles for run in runs], stages)[1:], 0]
-        passing = list(map(max, taken, handed))
+        passing = list(map(max, taken, _handed(runs, stages)))
         filled, rest = sum(passing), chip.least_cycles(dram - ahead, 0)
         running = max(filled + (subbatches - 1) * period, rest, on_links)
         # by how much the last stage is through earlier than if nothing ran before all data is there
@@ -220,7 +216,12 @@ def pipelined(
             all_link_cycles=on_links,
         )
 
-    return NodeRuns(whole([child.first for child in children]), whole([child.later for child in children]))
+    return NodeRuns(whole(first), whole(later))
+
+
+def _handed(runs: Sequence[BatchRun], stages: Sequence[int]) -> list[int]:
+    """For each stage the cycles that links need for what the next one gets of it."""
+    return [*slowest_by_stage([run.tile_link_cycles for run in runs], stages)[1:], 0]
 
 
 def _period(runs: Sequence[BatchRun], stages: Sequence[int], chip: Chip) -> int:
@@ -228,7 +229,7 @@ def _period(runs: Sequence[BatchRun], stages: Sequence[int], chip: Chip) -> int:
 
     A child begins the next one when what it has made of the last one has left for the stage behind it.
     """
-    handed = [*slowest_by_stage([run.tile_link_cycles for run in runs], stages)[1:], 0]
+    handed = _handed(runs, stages)
     return max(
         max(run.period(chip), run.handed_on(handed[stage])) for run, stage in zip(runs, stages, strict=True)
     )

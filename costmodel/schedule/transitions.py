@@ -266,7 +266,8 @@ class Beginning:
     producers: tuple[tuple[int, str, int], ...]
     """(number of the leaf, layer whose outputs it reads, how many samples of them it needs first)."""
     at_once: Array
-    """[leaves]: whether the segment cannot start without the leaf's data, which no later stage needs."""
+    """[leaves]: whether a leaf is of the first stage of every pipeline that it is in. Without the data of
+    these leaves the segment cannot start."""
     cycles: int
     """Of the segment by itself."""
     runs: NodeRuns

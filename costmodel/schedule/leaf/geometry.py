@@ -120,5 +120,6 @@ def ranges_of(tiles: int) -> Any:
 
     shape, axes = (3, 4, tiles), (3, 4)
     first, end, axis, follows = (np.zeros(size, np.int64) for size in (shape, shape, axes, axes))
-    skipped, served, theirs = (np.zeros(size, np.int64) for size in (shape[1:], 4, (2, *shape[1:])))
-    return Ranges(first, end, axis, follows, skipped, served, theirs)
+    skipped, served, until = (np.zeros(size, np.int64) for size in (shape[1:], 4, shape))
+    counts, theirs = (np.zeros(size, np.int64) for size in ((3, 3), (2, *shape[1:])))
+    return Ranges(first, end, axis, follows, skipped, served, until, counts, theirs)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from costmodel.scratchpad.divisions import DivisibleGraph
 from solvers.budget import InTime, always_in_time
 from solvers.scratchpad.cutting.barriers import barrier_proofs
-from solvers.scratchpad.cutting.frontiers import Live, Rows, Window, thinned
+from solvers.scratchpad.cutting.frontiers import Live, LiveWindow, Rows, thinned
 from solvers.scratchpad.cutting.proofs import Proof, added_up, moved_bytes
 from solvers.scratchpad.cutting.recomputed import Recomputable, least_live
 
@@ -63,7 +63,7 @@ def _frontiers(divisible: DivisibleGraph, capacity: int, in_time: InTime) -> Ite
         if (first, end) in seen or end <= first:
             continue
         seen.add((first, end))
-        window = Window(rows, edges[first], edges[end])
+        window = LiveWindow(rows, edges[first], edges[end])
         once = window.live(every, Live(8 * capacity), in_time)
         always = least_live(window, recomputable, once, 8 * capacity, in_time)
         for bits, of_all in ((once.bits, False), (always, True)):

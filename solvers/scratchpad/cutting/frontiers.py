@@ -22,8 +22,8 @@ ordered as the tables say, and the least bytes of rows that are reached and not 
 
 **Any moment.** A plan begins with nothing opened and ends with all. For limits on how many rows of some
 tensors are opened there is a moment at which one of them is at its limit and its next row is about to be
-made, while the others are within theirs (:meth:`Window.exit`). The least of these exits is a bound. Limits
-that are passed cheaply are given up, and the others tried again (:meth:`Window.live`).
+made, while the others are within theirs (:meth:`LiveWindow.exit`). The least of these exits is a bound.
+Limits that are passed cheaply are given up, and the others tried again (:meth:`LiveWindow.live`).
 
 **Any cut.** A piece reads whole rows of the channels that it reads, so columns do not matter; rows of several
 bands in one step are taken for made one after the other, for the piece holds all that it reads and makes. A
@@ -204,7 +204,7 @@ def _least_union(spans: tuple[Span, ...]) -> Numbers:
     return np.array(found, dtype=np.int64)
 
 
-class Window:
+class LiveWindow:
     """The tensors whose positions are in ``[first, end)``, as nodes and arcs of a flow network.
 
     A tensor of r rows has 4 r nodes: that at least 1, 2 ... r of its rows are complete, opened, reached,

@@ -37,7 +37,7 @@ from costmodel.limits import limit_reached
 from costmodel.scratchpad.cut import may_recompute
 from costmodel.scratchpad.divisions import DivisibleGraph, InputRead, Span
 from solvers.budget import InTime
-from solvers.scratchpad.cutting.frontiers import Live, Window
+from solvers.scratchpad.cutting.frontiers import Live, LiveWindow
 
 MOST_KINDS = 200
 """Kinds of plans that are told apart in one window."""
@@ -74,7 +74,7 @@ class Recomputable:
         self.tensors = frozenset(tensor for tensor in every if may_recompute(divisible, tensor))
         self.always_kept = every - self.tensors
 
-    def towers(self, window: Window) -> list[Tower]:
+    def towers(self, window: LiveWindow) -> list[Tower]:
         """Those whose tensors are all in the window, with the fewest recomputed ones first."""
         inside, found = set(window.tensors), dict[frozenset[int], int]()
         for low in window.tensors:
@@ -141,7 +141,9 @@ def _rows_read(read: InputRead, made: Span, rows: int) -> int:
     return sum(read.window.touches(made, (row, row + 1)) for row in range(rows))
 
 
-def least_live(window: Window, recomputable: Recomputable, once: Live, least: int, in_time: InTime) -> int:
+def least_live(
+    window: LiveWindow, recomputable: Recomputable, once: Live, least: int, in_time: InTime
+) -> int:
     """Bits that are live at some moment of every plan, if they are more than ``least``; else that.
 
     ``once``: what is live at some moment of every plan that recomputes nothing.

@@ -293,6 +293,26 @@ def cut_off() -> LayerGraph:
     return LayerGraph("cut off", layers)
 
 
+def equal_parts() -> LayerGraph:
+    """Layers of which several parts of channels, rows or columns need the very same data."""
+    maps: dict[str, Any] = {"h": 2, "w": 3}
+    layers = (
+        layer("tokens", c=3, k=6, **maps, external_c=3),
+        # of three output channels in a group several parts have the same inputs
+        layer("grouped", "groupconv", c=6, k=12, groups=3, **maps, producers=(0,)),
+        # all rows of a map of two need both; of three columns the middle one needs all
+        layer("window", c=12, k=6, r=3, s=3, pad_h=1, pad_w=1, **maps, producers=(1,)),
+        layer("query", c=6, k=8, **maps, producers=(2,)),
+        layer("key", c=6, k=6, h=4, w=1, s=3, pad_h=1, input_h=2, input_w=3, producers=(2,)),
+        # two groups of three output channels, which read the same four numbers
+        layer("score", "groupconv", c=8, k=6, groups=2, **maps, producers=(3,), weight_producers=(4,)),
+        layer("from_dram", "groupconv", c=2, k=6, groups=2, **maps, r=5, pad_h=2, external_c=2),
+        layer("both", "eltwise", c=12, k=6, operands=2, **maps, producers=(2, 5)),
+        layer("last", c=12, k=6, **maps, r=3, pad_h=1, producers=(6, 7)),
+    )
+    return LayerGraph("equal parts", layers)
+
+
 def routed() -> LayerGraph:
     """Tokens at 3 x 2 positions, two experts that get 6 rows each, and factors for two channels each."""
     tokens: dict[str, Any] = {"h": 3, "w": 2}

@@ -22,6 +22,7 @@ from tests.costmodel.schedule.chip_cases import (
     FormulaCosts,
     chip,
     cut_off,
+    equal_parts,
     every_kind,
     of_widths,
     random_tree,
@@ -95,6 +96,7 @@ def link_bits(on: Chip, cost: NodeCost) -> dict[tuple[tuple[int, int], tuple[int
         (cut_off(), CHIPS[0]),
         (routed(), CHIPS[1]),
         (recurrent(), CHIPS[1]),
+        (equal_parts(), CHIPS[1]),
     ],
     ids=lambda one: one.name if isinstance(one, LayerGraph) else named(one),
 )
@@ -140,6 +142,7 @@ def check_segment(counts: Counts, segment: NodeCost, stages: dict[int, list[int]
         *((every_kind(), on) for on in (*CHIPS[:2], OTHER_WIDTHS[1], SMALL)),
         (routed(), CHIPS[0]),
         (recurrent(), CHIPS[0]),
+        (equal_parts(), CHIPS[1]),
     ],
     ids=lambda one: one.name if isinstance(one, LayerGraph) else named(one),
 )
@@ -187,6 +190,7 @@ def fetched_weights(node: TreeNode, once: bool = True, fetched: bool = False) ->
         *((every_kind(), on) for on in (*CHIPS[:2], OTHER_WIDTHS[1])),
         (routed(), CHIPS[0]),
         (recurrent(), CHIPS[0]),
+        (equal_parts(), CHIPS[1]),
     ],
     ids=lambda one: one.name if isinstance(one, LayerGraph) else named(one),
 )

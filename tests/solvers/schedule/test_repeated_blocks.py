@@ -27,7 +27,7 @@ from solvers.schedule.tiles.layer_parts import Pruning, TileCostDemand, TilePart
 from solvers.schedule.tiles.mapper import TileMapper, TilePartCost
 from tests.costmodel.schedule.chip_cases import FormulaCosts, chain, chip, mapped_chip
 from tests.costmodel.schedule.chip_cases import layer as plain
-from tests.costmodel.schedule.program.program_counts import check_shared_inputs
+from tests.costmodel.schedule.program.program_counts import check_work
 
 EXACT = TileMapper("exact", "edp", budget=Budget(wall_seconds=60.0))
 
@@ -180,7 +180,7 @@ def test_a_program_of_the_whole_depth_does_the_work_of_every_copy() -> None:
     for tree in joined([Leaf("stem", 2), *copies, tail], 2):
         evaluation = problem.judge().evaluate(tree)
         program = write_program(graph, evaluation)  # type: ignore[arg-type]
-        check_shared_inputs(graph, [(program, evaluation)])  # type: ignore[list-item]
+        check_work(graph, [(program, evaluation)])  # type: ignore[list-item]
         works = Counter(work.layer.split(".")[-1] for work in program.works)
         assert works["up"] == works["down"] > 0
 

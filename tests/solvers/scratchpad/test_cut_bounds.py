@@ -17,7 +17,7 @@ from costmodel.workload.network import Network
 from solvers.budget import Budget, always_in_time
 from solvers.scratchpad.cosma import solver as cosma
 from solvers.scratchpad.cutting.bounds import bounds_of_cuts
-from solvers.scratchpad.cutting.frontiers import Live, Rows, Window, _least_union, _readers, _spans
+from solvers.scratchpad.cutting.frontiers import Live, LiveWindow, Rows, _least_union, _readers, _spans
 from solvers.scratchpad.cutting.proofs import Proof, added_up
 from solvers.scratchpad.cutting.recomputed import Recomputable, least_live
 from solvers.scratchpad.masks import GraphMasks
@@ -71,7 +71,7 @@ def random_cut(divisible: DivisibleGraph, random: Random) -> dict[str, TensorCut
 
 def live_bytes(divisible: DivisibleGraph) -> tuple[int, int]:
     """What is proven to be live at some moment: of all plans, and of those that make nothing twice."""
-    window = Window(Rows(divisible), 0, len(divisible.whole.operators))
+    window = LiveWindow(Rows(divisible), 0, len(divisible.whole.operators))
     once = window.live(range(len(divisible.whole.tensors)), Live(0), always_in_time)
     always = least_live(window, Recomputable(divisible), once, 0, always_in_time)
     return -(-always // 8), -(-once.bits // 8)
@@ -174,7 +174,7 @@ def test_no_chain_of_recomputed_rows_has_a_lower_peak() -> None:
         divisible = divisible_graph(chain(seed), ScratchpadSettings(in_place=random.random() < 0.3))
         names = [tensor.name for tensor in divisible.whole.tensors]
         live, once = live_bytes(divisible)
-        window = Window(Rows(divisible), 0, len(divisible.whole.operators))
+        window = LiveWindow(Rows(divisible), 0, len(divisible.whole.operators))
         recomputable = Recomputable(divisible)
         towers = recomputable.towers(window)
         networks += 8 * live > window.live(recomputable.always_kept, Live(0), always_in_time).bits
@@ -209,7 +209,7 @@ def test_a_plan_that_recomputes_a_tower_holds_little_more(low: int, high: int) -
         down=[1, 12, 3, 1],
     )
     divisible = divisible_graph(deep, PLAIN)
-    towers = Recomputable(divisible).towers(Window(Rows(divisible), 0, 3))
+    towers = Recomputable(divisible).towers(LiveWindow(Rows(divisible), 0, 3))
     b = [tensor.name for tensor in divisible.whole.tensors].index("b")
     (height,) = (tower.bits // 8 for tower in towers if tower.tensors == {b})
     cuts = {
@@ -243,7 +243,7 @@ def test_towers_of_a_chain_by_hand() -> None:
     )
     divisible = divisible_graph(wide, PLAIN)
     names = [tensor.name for tensor in divisible.whole.tensors]
-    towers = Recomputable(divisible).towers(Window(Rows(divisible), 0, 3))
+    towers = Recomputable(divisible).towers(LiveWindow(Rows(divisible), 0, 3))
     found = {"".join(sorted(names[tensor] for tensor in tower.tensors)): tower.bits // 8 for tower in towers}
     # of a: its band for a row of b is 6 bytes, and what that is made of 5; of b: 3 rows of 2 bytes, of 5 of a
     assert found == {"a": 5, "b": 6, "ab": 5}

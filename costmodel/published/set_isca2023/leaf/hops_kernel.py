@@ -30,6 +30,7 @@ from costmodel.published.set_isca2023.leaf.values import (
 )
 from costmodel.schedule.leaf.kernels.placement_kernel import reach, tile_of
 from costmodel.schedule.leaf.kernels.ranges_kernel import (
+    COUNTS,
     INPUTS,
     OUTPUTS,
     WEIGHTS,
@@ -39,7 +40,7 @@ from costmodel.schedule.leaf.kernels.ranges_kernel import (
     bound,
     distinct,
     extent,
-    replicas_of,
+    of_kind,
     size_of,
 )
 from costmodel.schedule.mesh.mesh_kernel import Mesh, Span, distance, port_hops, port_units, route, tile_hops
@@ -96,7 +97,8 @@ def _load(workspace: ReleasedWorkspace, placement: ReleasedPlacement, kind: Int,
     counted, hops to the single tile come from a table, which is faster.
     """
     mesh, ranges, parts = workspace.mesh, workspace.ranges, placement.parts
-    single = replicas_of(ranges, kind) == 1 and not placement.counted
+    equal = of_kind(ranges, kind)
+    single = equal.counts[COUNTS.most] == 1 and not placement.counted
     hops = 0
     for k in range(distinct(ranges, kind, 0, parts)):
         for b in range(distinct(ranges, kind, 1, parts)):
@@ -107,7 +109,7 @@ def _load(workspace: ReleasedWorkspace, placement: ReleasedPlacement, kind: Int,
                     if size > 0 and single:
                         hops += tile_hops(mesh, size, tile_of(placement, k, b, h, w))
                     elif size > 0:
-                        span = reach(workspace, placement, which)
+                        span = reach(workspace, placement, equal, which)
                         hops += port_hops(mesh, size, span)
                         if placement.counted:
                             for port in range(mesh.port_x.shape[0]):
@@ -153,6 +155,7 @@ def _forward(
     anything. The ``continue`` below repeats that.
     """
     ranges, parts, hops = workspace.ranges, placement.parts, 0
+    equal = of_kind(ranges, kind)
     _fill_theirs(ranges, source)
     for k in range(distinct(ranges, kind, 0, parts)):
         for b in range(distinct(ranges, kind, 1, parts)):
@@ -163,7 +166,7 @@ def _forward(
                         continue
                     if size_of(ranges, which, (source[FIRST], source[LAST])) > 0:
                         hops += _receive(
-                            workspace, placement, which, source, reach(workspace, placement, which)
+                            workspace, placement, which, source, reach(workspace, placement, equal, which)
                         )
                         if hops > most:
                             return hops

@@ -17,12 +17,13 @@ from costmodel.published.set_isca2023.leaf.values import (
     ReleasedWorkspace,
 )
 from costmodel.schedule.leaf.kernels.ranges_kernel import (
+    COUNTS,
     INPUTS,
     OUTPUTS,
     WEIGHTS,
     Ranges,
     Two,
-    replicas_of,
+    of_kind,
     smallest,
     volume,
 )
@@ -40,12 +41,12 @@ def dram_bytes(ranges: Ranges, leaf: ReleasedLeaf, parts: Array) -> Int:
     """
     total = 0
     if leaf.space.has_weights and not leaf.space.weights_follow_b:
-        total = volume(ranges, WEIGHTS, (0, leaf.sizes[0]), parts) // leaf.batches_of_run
+        total = _volume(ranges, WEIGHTS, (0, leaf.sizes[0]), parts) // leaf.batches_of_run
     for number in range(leaf.sources.shape[0]):
         source = leaf.sources[number]
         if not source[DIRECT]:
             kind = WEIGHTS if source[OF_WEIGHTS] else INPUTS
-            total += volume(ranges, kind, (source[FIRST], source[LAST]), parts)
+            total += _volume(ranges, kind, (source[FIRST], source[LAST]), parts)
     if leaf.to_dram:
         total += leaf.sizes[0] * leaf.sizes[1] * leaf.sizes[2] * leaf.sizes[3]
     return total
@@ -75,7 +76,7 @@ def least_hops(workspace: ReleasedWorkspace, leaf: ReleasedLeaf, parts: Array) -
         elif source[BATCH] == leaf.sizes[1] and source[FIRST] == 0:
             # only then do the producer's messages add up to the whole range: other batches are rounded down,
             # and later producers of concatenated channels may send nothing (see hops_kernel._forward)
-            least += volume(ranges, kind, channels, parts) * (replicas_of(ranges, kind) - 1)
+            least += _volume(ranges, kind, channels, parts) * (_replicas(ranges, kind) - 1)
     if leaf.to_dram:
         least += smallest(ranges, OUTPUTS, (0, leaf.sizes[0]), parts) // ports * to_all_tiles
     return least
@@ -84,10 +85,22 @@ def least_hops(workspace: ReleasedWorkspace, leaf: ReleasedLeaf, parts: Array) -
 @inlined
 def _least_load(ranges: Ranges, kind: Int, channels: Two, parts: Array, to_all_tiles: Int, ports: Int) -> Int:
     """The bound of :func:`least_hops` for one kind of data that DRAM sends."""
-    replicas = replicas_of(ranges, kind)
+    replicas = _replicas(ranges, kind)
     if replicas > 1:
-        return volume(ranges, kind, channels, parts) * (replicas - 1)
+        return _volume(ranges, kind, channels, parts) * (replicas - 1)
     return smallest(ranges, kind, channels, parts) // ports * to_all_tiles
+
+
+@inlined
+def _volume(ranges: Ranges, kind: Int, channels: Two, parts: Array) -> Int:
+    """Elements of all ranges of a kind of data."""
+    return volume(ranges, of_kind(ranges, kind), kind, channels, parts)
+
+
+@inlined
+def _replicas(ranges: Ranges, kind: Int) -> Int:
+    """How many tiles get each range; all ranges have as many, as parts that follow an axis stay apart."""
+    return of_kind(ranges, kind).counts[COUNTS.fewest]
 
 
 @inlined

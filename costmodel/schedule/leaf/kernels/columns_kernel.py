@@ -18,10 +18,11 @@ from typing import Any
 from numpy.typing import NDArray
 
 from costmodel.compiled import called, inlined
+from costmodel.schedule.leaf.kernels.equal_parts_kernel import equal_parts
 from costmodel.schedule.leaf.kernels.leaf_values import COLUMN, LeafPlacement, Workspace
 from costmodel.schedule.leaf.kernels.placement_kernel import reach, tile_of
 from costmodel.schedule.leaf.kernels.producers_kernel import groups_of
-from costmodel.schedule.leaf.kernels.ranges_kernel import Four, Range, replicas_of
+from costmodel.schedule.leaf.kernels.ranges_kernel import COUNTS, Four, Range
 from costmodel.schedule.mesh.mesh_kernel import NORTH, SOUTH
 
 Array = NDArray[Any]
@@ -77,7 +78,8 @@ def _receive_group(
     """
     mesh, tables = workspace.mesh, workspace.tables
     ports: Int = mesh.port_x.shape[0]
-    single = replicas_of(workspace.ranges, first[0]) == 1
+    equal = equal_parts(workspace, placed.leaf, number)
+    single = equal.counts[COUNTS.most] == 1
     index: Int = group * each[0] * each[1] * each[2] * each[3] - 1
     most: Int = 0
     for k in range(first[1], first[1] + each[0]):
@@ -93,7 +95,7 @@ def _receive_group(
                         x, y = mesh.x[tile], mesh.y[tile]
                         most = max(most, _add(workspace, number, group, times, x, y, y))
                         continue
-                    span = reach(workspace, placed, (first[0], k, b, h, w))
+                    span = reach(workspace, placed, equal, (first[0], k, b, h, w))
                     for column in range(span[0], span[1] + 1):
                         if mesh.highest[column] >= 0:
                             low, high = mesh.lowest[column], mesh.highest[column]

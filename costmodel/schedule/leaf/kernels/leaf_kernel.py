@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from costmodel.compiled import called, entry, inlined
 from costmodel.schedule.leaf.kernels.columns_kernel import column_above
+from costmodel.schedule.leaf.kernels.equal_parts_kernel import equal_parts, fill_parts
 from costmodel.schedule.leaf.kernels.leaf_values import (
     COLUMN,
     FOUND,
@@ -43,7 +44,6 @@ from costmodel.schedule.leaf.kernels.ranges_kernel import (
     Ranges,
     Two,
     ceil_divided,
-    fill_ranges,
     is_skipped,
     size_of,
     volume,
@@ -83,7 +83,7 @@ def search(
     find_nearness(workspace, leaf, tiles_of(table.parts[0]))
     for row in range(table.parts.shape[0]):
         hops = bound_hops(workspace, leaf, table.parts[row])
-        dram = dram_bits(workspace.ranges, leaf, table.parts[row])
+        dram = dram_bits(workspace, leaf, table.parts[row])
         busiest = mean_of_links(workspace, hops)
         bounds[row] = value_of(workspace, leaf, table, prices, row, dram, (hops, busiest))
     for _ in range(table.parts.shape[0]):
@@ -92,7 +92,7 @@ def search(
             break
         bounds[row_now] = np.inf
         prepare(workspace, leaf, table.parts[row_now])
-        dram = dram_bits(workspace.ranges, leaf, table.parts[row_now])
+        dram = dram_bits(workspace, leaf, table.parts[row_now])
         most = most_hops(workspace, leaf, table, prices, row_now, dram, least)
         hops = tighten(workspace, placed_in_order(leaf, table, row_now, 0), most)
         busiest = mean_of_links(workspace, hops)
@@ -117,7 +117,7 @@ def search(
         found[FOUND.arriving] = max(found[FOUND.arriving], links[link] - other[0, link])
         found[FOUND.from_tiles] = max(found[FOUND.from_tiles], links[link] - other[1, link])
         found[FOUND.busiest] = max(found[FOUND.busiest], links[link])
-    found[FOUND.dram_read], found[FOUND.dram_written] = dram_bits(workspace.ranges, leaf, placed.parts)
+    found[FOUND.dram_read], found[FOUND.dram_written] = dram_bits(workspace, leaf, placed.parts)
     for number in range(leaf.streams.shape[0]):
         hold(workspace.ranges, placed, leaf.streams[number], cheapest.held[number])
 
@@ -188,7 +188,7 @@ def bound_hops(workspace: Workspace, leaf: KernelLeaf, parts: Array) -> Int:
     """A lower bound on the hops of every placement of a partition. Fills in its ranges, and the bound of each
     stream.
     """
-    fill_ranges(leaf.space, leaf.sizes, parts, workspace.ranges, False)
+    fill_parts(workspace, leaf, parts)
     return least_transfer(workspace, LeafPlacement(leaf, parts, (0, 0, 0, 0)))
 
 
@@ -318,14 +318,15 @@ def _links(workspace: Workspace) -> Int:
 
 
 @called
-def dram_bits(ranges: Ranges, leaf: KernelLeaf, parts: Array) -> Two:
+def dram_bits(workspace: Workspace, leaf: KernelLeaf, parts: Array) -> Two:
     """Bits read from and written to DRAM over all runs; a range that several tiles need is read once."""
     read: Int = 0
     written: Int = 0
     for number in range(leaf.streams.shape[0]):
         stream = leaf.streams[number]
         channels = (stream[COLUMN.first], stream[COLUMN.end])
-        elements = volume(ranges, stream[COLUMN.kind], channels, parts)
+        equal = equal_parts(workspace, leaf, number)
+        elements = volume(workspace.ranges, equal, stream[COLUMN.kind], channels, parts)
         size = stream[COLUMN.times] * stream[COLUMN.bits] * elements
         if stream[COLUMN.kind] == OUTPUTS:
             written += size

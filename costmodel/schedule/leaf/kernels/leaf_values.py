@@ -95,9 +95,15 @@ class Workspace(NamedTuple):
     ``near`` and ``common`` are about direct streams, for each dim of the data and each part of the leaf.
     ``near`` [streams, 2, 4, tiles]: the first and the last part of the producer that has some of the part's
     range. ``common`` [streams, 4, tiles, tiles]: how many channels, samples, rows or columns each of these
-    has of it. ``tables``: what no placement order changes. ``nearness``:
-    what no partition changes. ``columns`` [X, Y, 2]: loads of the links to the north and south of each tile,
-    while these are counted by themselves. ``other_links`` [2, X * Y * 4]: work space for loads of links.
+    has of it.
+
+    ``own_equal`` [streams]: whether parts get the same of a stream that do not get the same of its kind of
+    data; ``until`` [streams, 4, tiles] and ``counts`` [streams, 3] are then the stream's own
+    :class:`.ranges_kernel.EqualParts`.
+
+    ``tables``: what no placement order changes. ``nearness``: what no partition changes. ``columns`` [X, Y,
+    2]: loads of the links to the north and south of each tile, while these are counted by themselves.
+    ``other_links`` [2, X * Y * 4]: work space for loads of links.
     """
 
     mesh: Mesh
@@ -108,6 +114,9 @@ class Workspace(NamedTuple):
     least: Array
     near: Array
     common: Array
+    own_equal: Array
+    until: Array
+    counts: Array
     tables: StreamTables
     nearness: Nearness
     columns: Array

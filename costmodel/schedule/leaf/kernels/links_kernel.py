@@ -10,6 +10,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from costmodel.compiled import called, inlined
+from costmodel.schedule.leaf.kernels.equal_parts_kernel import equal_parts
 from costmodel.schedule.leaf.kernels.leaf_values import COLUMN, LeafPlacement, Workspace
 from costmodel.schedule.leaf.kernels.placement_kernel import reach
 from costmodel.schedule.leaf.kernels.producers_kernel import (
@@ -21,12 +22,12 @@ from costmodel.schedule.leaf.kernels.producers_kernel import (
 )
 from costmodel.schedule.leaf.kernels.ranges_kernel import (
     ANY,
+    COUNTS,
     OUTPUTS,
     Four,
     Range,
     distinct,
-    replicas_of,
-    size_of,
+    sent_size,
 )
 from costmodel.schedule.mesh.flows_kernel import add_to_links, clear, load
 from costmodel.schedule.mesh.senders_kernel import (
@@ -115,15 +116,17 @@ def _load_or_save(workspace: Workspace, placed: LeafPlacement, number: Int) -> N
     """Add a stream from DRAM or to it to the flows, range by range."""
     mesh, ranges, parts, stream = workspace.mesh, workspace.ranges, placed.parts, placed.leaf.streams[number]
     kind, channels = stream[COLUMN.kind], (stream[COLUMN.first], stream[COLUMN.end])
+    equal = equal_parts(workspace, placed.leaf, number)
     for k in range(distinct(ranges, kind, 0, parts)):
         for b in range(distinct(ranges, kind, 1, parts)):
             for h in range(distinct(ranges, kind, 2, parts)):
                 for w in range(distinct(ranges, kind, 3, parts)):
                     which = (kind, k, b, h, w)
-                    size = size_of(ranges, which, channels) * stream[COLUMN.times] * stream[COLUMN.bits]
+                    size = sent_size(ranges, equal, which, channels)
+                    size *= stream[COLUMN.times] * stream[COLUMN.bits]
                     if size == 0:
                         continue
-                    span = reach(workspace, placed, which)
+                    span = reach(workspace, placed, equal, which)
                     if kind == OUTPUTS:
                         workspace.flows.out[span[0], mesh.lowest[span[0]]] += size
                     else:
@@ -154,14 +157,14 @@ def _receive_group(
     workspace: Workspace, placed: LeafPlacement, first: Range, each: Four, number: Int
 ) -> None:
     """Add a group of ranges: ``each`` of them from the ``first`` on."""
-    kind, mesh, senders = first[0], workspace.mesh, workspace.senders
+    mesh, senders, equal = workspace.mesh, workspace.senders, equal_parts(workspace, placed.leaf, number)
     ranges, ports, stream = workspace.ranges, mesh.port_x.shape[0], placed.leaf.streams[number]
     channels = (stream[COLUMN.first], stream[COLUMN.end])
     near = senders_near(workspace, placed, first, number)
     if near <= 0:
         return
     receivers = each[0] * each[1] * each[2] * each[3]
-    together = near * receivers >= (MANY if replicas_of(ranges, kind) > 1 else MANY_SINGLE)
+    together = near * receivers >= (MANY if equal.counts[COUNTS.most] > 1 else MANY_SINGLE)
     if together:
         no_senders(senders)
         note_senders(workspace, placed, first, number)
@@ -170,12 +173,12 @@ def _receive_group(
         for b in range(first[2], first[2] + each[1]):
             for h in range(first[3], first[3] + each[2]):
                 for w in range(first[4], first[4] + each[3]):
-                    which = (kind, k, b, h, w)
+                    which = (first[0], k, b, h, w)
                     times = times_of(workspace, placed, which, number)
                     # nobody gets an empty range, so that it would reach no column
-                    if times == 0 or size_of(ranges, which, channels) == 0:
+                    if times == 0 or sent_size(ranges, equal, which, channels) == 0:
                         continue
-                    span = reach(workspace, placed, which)
+                    span = reach(workspace, placed, equal, which)
                     if together:
                         add_multicast(mesh, senders, span, times * ports)
                     else:

@@ -10,7 +10,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from costmodel.compiled import called, inlined
-from costmodel.schedule.leaf.kernels.ranges_kernel import Four, Range, alike, is_skipped, replicas_of
+from costmodel.schedule.leaf.kernels.ranges_kernel import COUNTS, EqualParts, Four, Range, is_skipped
 from costmodel.schedule.mesh.mesh_kernel import Span
 
 Array = NDArray[Any]
@@ -62,15 +62,14 @@ def tile_of(placed: LeafPlacement, k: Int, b: Int, h: Int, w: Int) -> Int:
 
 
 @called
-def reach(workspace: Workspace, placed: LeafPlacement, which: Range) -> Span:
+def reach(workspace: Workspace, placed: LeafPlacement, equal: EqualParts, which: Range) -> Span:
     """First and last column of the tiles that get a range.
 
-    Fills the mesh's ``lowest`` and ``highest`` row in every column. The loops go from the given part through
-    those that need the same: the parts along axes that do not change which data is needed, without those that
-    are skipped. The first part along an axis never is.
+    Fills the mesh's ``lowest`` and ``highest`` row in every column. The loops go from the given part, the
+    first of those that need the range, through the others, without those that are skipped.
     """
-    mesh, ranges, parts = workspace.mesh, workspace.ranges, placed.parts
-    if replicas_of(ranges, which[0]) == 1:
+    mesh, ranges, until = workspace.mesh, workspace.ranges, equal.until
+    if equal.counts[COUNTS.most] == 1:
         tile = tile_of(placed, which[1], which[2], which[3], which[4])
         x = mesh.x[tile]
         mesh.lowest[x], mesh.highest[x] = mesh.y[tile], mesh.y[tile]
@@ -79,10 +78,10 @@ def reach(workspace: Workspace, placed: LeafPlacement, which: Range) -> Span:
     right: Int = -1
     mesh.lowest[:] = mesh.along_y.shape[1]
     mesh.highest[:] = -1
-    for k in range(which[1], which[1] + alike(ranges, which[0], 0, parts)):
-        for b in range(which[2], which[2] + alike(ranges, which[0], 1, parts)):
-            for h in range(which[3], which[3] + alike(ranges, which[0], 2, parts)):
-                for w in range(which[4], which[4] + alike(ranges, which[0], 3, parts)):
+    for k in range(which[1], until[0, which[1]]):
+        for b in range(which[2], until[1, which[2]]):
+            for h in range(which[3], until[2, which[3]]):
+                for w in range(which[4], until[3, which[4]]):
                     if is_skipped(ranges, k, b, h, w):
                         continue
                     tile = tile_of(placed, k, b, h, w)

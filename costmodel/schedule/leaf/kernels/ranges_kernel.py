@@ -4,8 +4,12 @@ A layer's outputs are cut into K x B x H x W parts, one a tile. A part needs the
 tensor (:mod:`costmodel.schedule.boxes`): one interval [first, end) a dim. Each dim of a tensor follows one
 axis of the partition, or none: input rows follow H, the input channels of a convolution follow nothing, for
 every part needs all of them. So intervals are kept for each dim and each part along its axis, [kind of data,
-dim, part], and not for every tile. Parts along an axis that no dim follows need the same data: these are the
-tiles that a multicast reaches.
+dim, part], and not for every tile.
+
+Parts that need the same data get it in one multicast. Along an axis that no dim follows these are all
+parts. Along one that a dim follows they are neighbours whose intervals are equal: heads that share keys and
+values, or rows of a map so small that the windows of all of them cover it whole. The first of them stands for
+all (:class:`EqualParts`).
 
 The kind of a layer makes no difference here: a layer is the projections of its iteration space, as integers.
 Input rows are those under the windows of the part's outputs, without padding, so neighbours have rows in
@@ -76,14 +80,45 @@ class KernelSpace(NamedTuple):
     weights_follow_b: bool
 
 
+class EqualParts(NamedTuple):
+    """Which parts get the same of a kind of data, so that one tree serves all of them.
+
+    ``until`` [4, tiles], for each axis of the partition: 0 for a part that gets the same as an earlier one,
+    else the part behind the last one that gets the same. Of an axis that the data does not follow only the
+    first part is noted. ``counts`` [3]: see :class:`TreeCounts`.
+    """
+
+    until: Array
+    counts: Array
+
+
+class TreeCounts(NamedTuple):
+    """To how many tiles a range goes, at least and at most, and how many different ranges parts that are not
+    skipped have.
+    """
+
+    fewest: int
+    most: int
+    trees: int
+
+
+COUNTS = TreeCounts(*range(len(TreeCounts._fields)))
+"""Where each of them is in ``EqualParts.counts``."""
+
+
 class Ranges(NamedTuple):
     """The ranges of one partition, for the three kinds of data and their four dims C, B, H and W.
 
     ``first``, ``end`` [3, 4, tiles]: the interval of each part along the axis that the dim follows.
     ``axis`` [3, 4]: that axis of the partition (0 to 3 for K, B, H, W), or -1. ``follows`` [3, 4]: 1 if some
     dim of this kind of data follows this axis. ``skipped`` [4, tiles]: 1 for parts along K, B, H or W that no
-    data is sent to; ``served`` [4]: how many parts along each get data. ``theirs`` [2, 4, tiles]: first and
-    end of a producer's parts, which only the count of SET's released program uses.
+    data is sent to; ``served`` [4]: how many parts along each get data.
+
+    ``until`` [3, 4, tiles], ``counts`` [3, 3]: the :class:`EqualParts` of each kind of data, all its channels
+    together.
+
+    ``theirs`` [2, 4, tiles]: first and end of a producer's parts, which only the count of SET's released
+    program uses.
     """
 
     first: Array
@@ -92,6 +127,8 @@ class Ranges(NamedTuple):
     follows: Array
     skipped: Array
     served: Array
+    until: Array
+    counts: Array
     theirs: Array
 
 
@@ -102,7 +139,7 @@ def fill_ranges(space: KernelSpace, sizes: Four, parts: Array, ranges: Ranges, t
     ``sizes``: of K, B, H and W. With more parts than indices some parts have no outputs; their intervals are
     [0, 0). Such a part needs nothing of data that does not follow the axis either: 14 columns in 16 parts
     leave the tiles of 2 parts without the weights that all others get. ``to_idle``: they get it nonetheless,
-    as SET's released program counts.
+    and equal data that follows the axis is sent once for each part, as SET's released program counts.
     """
     ranges.follows[:] = 0
     for axis in range(4):
@@ -127,6 +164,84 @@ def fill_ranges(space: KernelSpace, sizes: Four, parts: Array, ranges: Ranges, t
                 next_one = bound(sizes[axis], parts[axis], part + 1)
                 _project(ranges, (kind, dim, part), row, (first, next_one))
                 first = next_one
+        find_equal(ranges, kind, (0, ANY), parts, to_idle, of_kind(ranges, kind))
+
+
+@inlined
+def of_kind(ranges: Ranges, kind: Int) -> EqualParts:
+    """Which parts get the same of all channels of a kind of data."""
+    return EqualParts(ranges.until[kind], ranges.counts[kind])
+
+
+@called
+def find_equal(ranges: Ranges, kind: Int, channels: Two, parts: Array, apart: Any, equal: EqualParts) -> None:
+    """Fill ``equal``: which parts get the same, of the ``channels`` from the first to before the second.
+
+    ``apart``: no two parts that follow an axis, as if all their data differed.
+    """
+    until, counts = equal.until, equal.counts
+    counts[:] = 1
+    for axis in range(4):
+        if not ranges.follows[kind, axis]:
+            until[axis, 0] = parts[axis]
+            counts[COUNTS.fewest] *= ranges.served[axis]
+            counts[COUNTS.most] *= ranges.served[axis]
+    for dim in range(4):
+        if ranges.axis[kind, dim] >= 0:
+            within = channels if dim == 0 else (0, ANY)
+            _find_equal_along(ranges, (kind, dim), within, parts[ranges.axis[kind, dim]], apart, equal)
+
+
+@inlined
+def _find_equal_along(
+    ranges: Ranges, which: Two, within: Two, parts: Int, apart: Any, equal: EqualParts
+) -> None:
+    """The same for the parts along the axis of one dim of a kind of data.
+
+    Intervals move on with the parts, so equal ones are neighbours, but for skipped parts among them. The
+    first part is never skipped.
+    """
+    axis = ranges.axis[which]
+    until, first, end = equal.until[axis], ranges.first[which], ranges.end[which]
+    leader: Int = 0
+    copies: Int = 1
+    trees: Int = 1
+    fewest: Int = parts
+    most: Int = 1
+    until[0] = 1
+    for part in range(1, parts):
+        if ranges.skipped[axis, part]:
+            until[part] = 0
+        elif (
+            not apart
+            and max(first[part], within[0]) == max(first[leader], within[0])
+            and min(end[part], within[1]) == min(end[leader], within[1])
+        ):
+            until[part], until[leader] = 0, part + 1
+            copies += 1
+        else:
+            fewest, most = min(fewest, copies), max(most, copies)
+            until[part], leader = part + 1, part
+            copies = 1
+            trees += 1
+    equal.counts[COUNTS.fewest] *= min(fewest, copies)
+    equal.counts[COUNTS.most] *= max(most, copies)
+    equal.counts[COUNTS.trees] *= trees
+
+
+@inlined
+def meet_in_channels(ranges: Ranges, kind: Int, parts: Array) -> Any:
+    """Whether neighbouring parts have channels of a kind of data in common, and not all of them.
+
+    Only then some of the channels may be the same for parts that do not need the same of all.
+    """
+    axis = ranges.axis[kind, 0]
+    meet = False
+    for part in range(1, parts[axis] if axis >= 0 else 0):
+        first, end = ranges.first[kind, 0, part], ranges.end[kind, 0, part]
+        before, behind = ranges.first[kind, 0, part - 1], ranges.end[kind, 0, part - 1]
+        meet = meet or (first < behind and (first != before or end != behind))
+    return meet
 
 
 @inlined
@@ -160,23 +275,12 @@ def ceil_divided(value: Int, divisor: Int) -> Int:
 
 @inlined
 def distinct(ranges: Ranges, kind: Int, axis: Int, parts: Array) -> Int:
-    """How many different ranges of a kind of data there are along an axis of the partition."""
+    """How many parts along an axis of the partition loops over the ranges of a kind of data go through.
+
+    Where no dim follows the axis, its first part stands for all. Else ranges are numbered as parts are, and
+    those of parts that get the same data as an earlier one have no size (:func:`sent_size`).
+    """
     return parts[axis] if ranges.follows[kind, axis] else 1
-
-
-@inlined
-def alike(ranges: Ranges, kind: Int, axis: Int, parts: Array) -> Int:
-    """How many parts along an axis of the partition would need the same range if none were skipped."""
-    return 1 if ranges.follows[kind, axis] else parts[axis]
-
-
-@inlined
-def replicas_of(ranges: Ranges, kind: Int) -> Int:
-    """How many tiles get each range."""
-    replicas = 1
-    for axis in range(4):
-        replicas *= 1 if ranges.follows[kind, axis] else ranges.served[axis]
-    return replicas
 
 
 @inlined
@@ -205,8 +309,22 @@ def size_of(ranges: Ranges, which: Range, channels: Two) -> Int:
     return size
 
 
+@inlined
+def sent_size(ranges: Ranges, equal: EqualParts, which: Range, channels: Two) -> Int:
+    """:func:`size_of` a range that is sent by itself; 0 where an earlier part gets the same."""
+    until = equal.until
+    if (
+        until[0, which[1]] == 0
+        or until[1, which[2]] == 0
+        or until[2, which[3]] == 0
+        or until[3, which[4]] == 0
+    ):
+        return 0
+    return size_of(ranges, which, channels)
+
+
 @called
-def volume(ranges: Ranges, kind: Int, channels: Two, parts: Array) -> Int:
+def volume(ranges: Ranges, equal: EqualParts, kind: Int, channels: Two, parts: Array) -> Int:
     """Elements of all different ranges of a kind of data together.
 
     Every dim follows an axis of its own, so the sum over all boxes is the product over dims of the sums of
@@ -216,6 +334,8 @@ def volume(ranges: Ranges, kind: Int, channels: Two, parts: Array) -> Int:
     for dim in range(4):
         axis, length = ranges.axis[kind, dim], 0
         for part in range(parts[axis] if axis >= 0 else 1):
+            if axis >= 0 and equal.until[axis, part] == 0:
+                continue
             first, end = ranges.first[kind, dim, part], ranges.end[kind, dim, part]
             if dim == 0:
                 first, end = max(first, channels[0]), min(end, channels[1])

@@ -12,12 +12,13 @@ from typing import Any
 from numpy.typing import NDArray
 
 from costmodel.compiled import entry
+from costmodel.schedule.leaf.kernels.equal_parts_kernel import fill_parts
 from costmodel.schedule.leaf.kernels.leaf_kernel import dram_bits, hold
 from costmodel.schedule.leaf.kernels.leaf_values import LeafPlacement, Workspace
 from costmodel.schedule.leaf.kernels.links_kernel import load_links
 from costmodel.schedule.leaf.kernels.overlap_kernel import fill_overlaps
 from costmodel.schedule.leaf.kernels.placement_kernel import tile_of
-from costmodel.schedule.leaf.kernels.ranges_kernel import ANY, OUTPUTS, fill_ranges, is_skipped, size_of
+from costmodel.schedule.leaf.kernels.ranges_kernel import ANY, OUTPUTS, is_skipped, size_of
 from costmodel.schedule.mesh.mesh_kernel import route
 
 Array = NDArray[Any]
@@ -31,10 +32,10 @@ def count_streams(workspace: Workspace, placed: LeafPlacement, held: Array, move
     ``moved`` [2] with the bits read from and written to DRAM over all runs.
     """
     leaf, parts = placed.leaf, placed.parts
-    fill_ranges(leaf.space, leaf.sizes, parts, workspace.ranges, False)
+    fill_parts(workspace, leaf, parts)
     fill_overlaps(workspace, leaf, parts)
     load_links(workspace, placed)
-    moved[0], moved[1] = dram_bits(workspace.ranges, leaf, parts)
+    moved[0], moved[1] = dram_bits(workspace, leaf, parts)
     for number in range(leaf.streams.shape[0]):
         hold(workspace.ranges, placed, leaf.streams[number], held[number])
 

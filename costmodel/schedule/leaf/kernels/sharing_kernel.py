@@ -83,7 +83,7 @@ def search_sharing(
         hops = bound_hops(workspace, leaf, table.parts[row]) + ports * _least_of_weights(
             leaf, table, shared, row
         )
-        read, written = dram_bits(workspace.ranges, leaf, table.parts[row])
+        read, written = dram_bits(workspace, leaf, table.parts[row])
         dram = read + weights, written
         busiest = mean_of_links(workspace, hops)
         shared.bounds[row] = value_of(workspace, leaf, table, prices, row, dram, (hops, busiest))
@@ -93,7 +93,7 @@ def search_sharing(
             break
         shared.bounds[row_now] = np.inf
         prepare(workspace, leaf, table.parts[row_now])
-        read, written = dram_bits(workspace.ranges, leaf, table.parts[row_now])
+        read, written = dram_bits(workspace, leaf, table.parts[row_now])
         dram = read + weights, written
         of_weights = ports * _least_of_weights(leaf, table, shared, row_now)
         for number in range(table.counts[axes_cut(table.parts[row_now])]):

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.compiled import called, inlined
+from costmodel.schedule.leaf.kernels.equal_parts_kernel import equal_parts
 from costmodel.schedule.leaf.kernels.leaf_values import COLUMN, LeafPlacement, Workspace
 from costmodel.schedule.leaf.kernels.nearness_kernel import least_from_ports, least_hops
 from costmodel.schedule.leaf.kernels.placement_kernel import reach, tile_of, tiles_of
@@ -37,11 +38,12 @@ from costmodel.schedule.leaf.kernels.producers_kernel import (
     times_of,
 )
 from costmodel.schedule.leaf.kernels.ranges_kernel import (
+    COUNTS,
+    EqualParts,
     Four,
     Range,
     distinct,
-    replicas_of,
-    size_of,
+    sent_size,
     smallest,
     volume,
 )
@@ -77,7 +79,7 @@ def least_transfer(workspace: Workspace, placed: LeafPlacement) -> Int:
         if stream[COLUMN.direct]:
             least = ports * _least_receive(workspace, placed, number)
         elif stream[COLUMN.times] > 0:
-            least = _least_load(workspace, placed, stream)
+            least = _least_load(workspace, placed, number)
         workspace.least[number] = least
         total += least
     return total
@@ -113,15 +115,16 @@ def _load_or_save(workspace: Workspace, placed: LeafPlacement, number: Int, most
     """Hops times bits times DRAM ports, over all runs, of a stream from DRAM or to it; any number above
     ``most`` if they are more than that.
 
-    The loops go through the distinct ranges of the data: where an axis of the partition does not change what
-    a part needs, its first part stands for all of them, and one tree reaches all tiles (``reach``). Outputs
-    are distinct on every tile, so each is a single way to the ports. A single way's hops are in a table.
+    The loops go through the ranges that differ: the first part of those that need the same stands for all of
+    them, and one tree reaches all their tiles (``reach``). Outputs differ on every tile, so each is a single
+    way to the ports. A single way's hops are in a table.
     """
     mesh, ranges, parts, stream = workspace.mesh, workspace.ranges, placed.parts, placed.leaf.streams[number]
     kind, channels = stream[COLUMN.kind], (stream[COLUMN.first], stream[COLUMN.end])
     sizes, known = workspace.tables.sizes[number], workspace.tables.known[number] > 0
     ports: Int = mesh.port_x.shape[0]
-    single = replicas_of(ranges, kind) == 1
+    equal = equal_parts(workspace, placed.leaf, number)
+    single = equal.counts[COUNTS.most] == 1
     hops: Int = 0
     index: Int = -1
     for k in range(distinct(ranges, kind, 0, parts)):
@@ -131,14 +134,14 @@ def _load_or_save(workspace: Workspace, placed: LeafPlacement, number: Int, most
                     index += 1
                     which = (kind, k, b, h, w)
                     if not known:
-                        elements = size_of(ranges, which, channels)
+                        elements = sent_size(ranges, equal, which, channels)
                         sizes[index] = elements * stream[COLUMN.times] * stream[COLUMN.bits]
                     if sizes[index] == 0:
                         continue
                     if single:
                         hops += sizes[index] * mesh.to_tile[ports, tile_of(placed, k, b, h, w)]
                     else:
-                        hops += sizes[index] * port_distance(mesh, reach(workspace, placed, which))
+                        hops += sizes[index] * port_distance(mesh, reach(workspace, placed, equal, which))
                     if hops > most:
                         return hops
     workspace.tables.known[number] = 1
@@ -146,7 +149,7 @@ def _load_or_save(workspace: Workspace, placed: LeafPlacement, number: Int, most
 
 
 @called
-def _least_load(workspace: Workspace, placed: LeafPlacement, stream: Array) -> Int:
+def _least_load(workspace: Workspace, placed: LeafPlacement, number: Int) -> Int:
     """A lower bound on :func:`_load_or_save`, whatever the placement.
 
     Each tree has at least the links of the best one to as many tiles (:func:`.least_from_ports`). All trees
@@ -154,18 +157,19 @@ def _least_load(workspace: Workspace, placed: LeafPlacement, stream: Array) -> I
     many links as the way to any one of its tiles, and so as the mean over its tiles. All trees together reach
     every tile of the leaf but the idle ones, so the sum over trees of these means is the sum of all ways
     divided by n, for n tiles a tree. The placement decides which tiles are idle: here as many as there are
-    that are the farthest one.
+    that are the farthest one. Where trees reach unequal numbers of tiles, n is the largest of them.
     """
     ranges, parts, nearness = workspace.ranges, placed.parts, workspace.nearness
+    stream = placed.leaf.streams[number]
     kind, channels = stream[COLUMN.kind], (stream[COLUMN.first], stream[COLUMN.end])
-    replicas = replicas_of(ranges, kind)
     busy = ranges.served[0] * ranges.served[1] * ranges.served[2] * ranges.served[3]
     idle = tiles_of(parts) - busy
     to_busy_tiles = max(nearness.ways[0] - idle * nearness.ways[1], 0)
-    trees, each = busy // replicas, least_from_ports(workspace, replicas)
+    equal = equal_parts(workspace, placed.leaf, number)
+    trees, each = equal.counts[COUNTS.trees], least_from_ports(workspace, equal.counts[COUNTS.fewest])
     alike = smallest(ranges, kind, channels, parts)
-    least = alike * max(to_busy_tiles // replicas, trees * each)
-    least += (volume(ranges, kind, channels, parts) - alike * trees) * each
+    least = alike * max(to_busy_tiles // equal.counts[COUNTS.most], trees * each)
+    least += (volume(ranges, equal, kind, channels, parts) - alike * trees) * each
     return stream[COLUMN.times] * stream[COLUMN.bits] * least
 
 
@@ -179,8 +183,9 @@ def _least_receive(workspace: Workspace, placed: LeafPlacement, number: Int) -> 
     """
     stream, ranges = placed.leaf.streams[number], workspace.ranges
     channels = (stream[COLUMN.first], stream[COLUMN.end])
-    size = volume(ranges, stream[COLUMN.kind], channels, placed.parts)
-    links = replicas_of(ranges, stream[COLUMN.kind]) - 1 + workspace.nearness.producers[number]
+    equal = equal_parts(workspace, placed.leaf, number)
+    size = volume(ranges, equal, stream[COLUMN.kind], channels, placed.parts)
+    links = equal.counts[COUNTS.fewest] - 1 + workspace.nearness.producers[number]
     return placed.leaf.runs * stream[COLUMN.bits] * size * links
 
 
@@ -194,7 +199,8 @@ def _receive(workspace: Workspace, placed: LeafPlacement, number: Int, most: Int
     Along a dim that the producer does not cut, each of its tiles has the same part of what a range needs. So
     ranges that differ only along the axes of such dims have the same senders, and are counted in groups.
     """
-    kind, known = placed.leaf.streams[number, COLUMN.kind], workspace.tables.known
+    kind = placed.leaf.streams[number, COLUMN.kind]
+    equal = equal_parts(workspace, placed.leaf, number)
     groups, each = groups_of(workspace, placed, number)
     hops: Int = 0
     group: Int = 0
@@ -203,10 +209,8 @@ def _receive(workspace: Workspace, placed: LeafPlacement, number: Int, most: Int
             for h in range(groups[2]):
                 for w in range(groups[3]):
                     which = (kind, k, b, h, w)
-                    if known[number] <= group:
-                        _fill_group(workspace, placed, which, each, number, group)
-                        known[number] = group + 1
-                    hops += _group_hops(workspace, placed, which, each, number, group, most - hops)
+                    _know_group(workspace, placed, which, each, number, group)
+                    hops += _group_hops(workspace, placed, equal, which, each, number, group, most - hops)
                     if hops > most:
                         return hops
                     group += 1
@@ -247,20 +251,24 @@ def _least_moved(workspace: Workspace, placed: LeafPlacement, number: Int) -> In
     with the most bits in common with the range; all other bits begin elsewhere and take one link more than
     :func:`_least_receive` counts. An overlap is a product of four, one for each dim, and so is the largest of
     them. The ranges are all combinations of the leaf's parts along the dims, so the sum over them of such
-    products is the product of four sums.
+    products is the product of four sums. What stays is summed over all parts, also those that get the same.
     """
     stream, ranges, near = placed.leaf.streams[number], workspace.ranges, workspace.near[number]
     kind = stream[COLUMN.kind]
+    equal = equal_parts(workspace, placed.leaf, number)
     all_of_it: Int = stream[COLUMN.bits]
-    stays: Int = all_of_it * replicas_of(ranges, kind)
+    stays: Int = all_of_it
+    for axis in range(4):
+        stays *= 1 if ranges.follows[kind, axis] else ranges.served[axis]
     for dim in range(4):
         axis = ranges.axis[kind, dim]
         common: Int = 0
         largest: Int = 0
         for part in range(placed.parts[axis] if axis >= 0 else 1):
+            sent = axis < 0 or equal.until[axis, part] > 0
             most: Int = 0
             for theirs in range(near[0, dim, part], near[1, dim, part] + 1):
-                common += workspace.common[number, dim, part, theirs]
+                common += workspace.common[number, dim, part, theirs] if sent else 0
                 most = max(most, workspace.common[number, dim, part, theirs])
             largest += most
         all_of_it *= common
@@ -275,8 +283,8 @@ def _least_of_groups(workspace: Workspace, placed: LeafPlacement, number: Int) -
     These are the leaf's best ones of all for as many tiles as get the range, so several ranges may ask for
     the same.
     """
-    kind, known, tables = placed.leaf.streams[number, COLUMN.kind], workspace.tables.known, workspace.tables
-    replicas = replicas_of(workspace.ranges, kind)
+    kind, tables = placed.leaf.streams[number, COLUMN.kind], workspace.tables
+    copies = equal_parts(workspace, placed.leaf, number).counts[COUNTS.fewest]
     nearness, mesh = workspace.nearness, workspace.mesh
     groups, each = groups_of(workspace, placed, number)
     count = each[0] * each[1] * each[2] * each[3]
@@ -286,9 +294,7 @@ def _least_of_groups(workspace: Workspace, placed: LeafPlacement, number: Int) -
         for b in range(groups[1]):
             for h in range(groups[2]):
                 for w in range(groups[3]):
-                    if known[number] <= group:
-                        _fill_group(workspace, placed, (kind, k, b, h, w), each, number, group)
-                        known[number] = group + 1
+                    _know_group(workspace, placed, (kind, k, b, h, w), each, number, group)
                     times: Int = 0
                     for index in range(group * count, (group + 1) * count):
                         times += tables.sizes[number, index]
@@ -298,7 +304,7 @@ def _least_of_groups(workspace: Workspace, placed: LeafPlacement, number: Int) -
                     elif alone >= 0:
                         # one sender, so that the tree is bounded as in _least_receive
                         links = nearness.nearest[mesh.x[alone], mesh.y[alone]]
-                        least = total * (replicas - 1 + links)
+                        least = total * (copies - 1 + links)
                     else:
                         least = least_hops(
                             nearness,
@@ -307,11 +313,22 @@ def _least_of_groups(workspace: Workspace, placed: LeafPlacement, number: Int) -
                             tables.from_east[number, group],
                             tables.from_above[number, group],
                             tables.from_below[number, group],
-                            replicas,
+                            copies,
                         )
                     hops += times * least
                     group += 1
     return hops
+
+
+@inlined
+def _know_group(
+    workspace: Workspace, placed: LeafPlacement, first: Range, each: Four, number: Int, group: Int
+) -> None:
+    """Fill in the tables of a group, unless they have been for this partition; groups come in order."""
+    known = workspace.tables.known
+    if known[number] <= group:
+        _fill_group(workspace, placed, first, each, number, group)
+        known[number] = group + 1
 
 
 @called
@@ -321,6 +338,7 @@ def _fill_group(
     """Fill in the tables of a group of ranges with the same senders: ``each`` of them from the ``first``."""
     tables, ranges, stream = workspace.tables, workspace.ranges, placed.leaf.streams[number]
     channels = (stream[COLUMN.first], stream[COLUMN.end])
+    equal = equal_parts(workspace, placed.leaf, number)
     near = senders_near(workspace, placed, first, number)
     index: Int = group * each[0] * each[1] * each[2] * each[3]
     for k in range(first[1], first[1] + each[0]):
@@ -330,7 +348,7 @@ def _fill_group(
                     which = (first[0], k, b, h, w)
                     times = times_of(workspace, placed, which, number)
                     # nobody gets an empty range, so that it would reach no column
-                    if near <= 0 or size_of(ranges, which, channels) == 0:
+                    if near <= 0 or sent_size(ranges, equal, which, channels) == 0:
                         times = 0
                     tables.sizes[number, index] = times
                     index += 1
@@ -357,6 +375,7 @@ def _fill_group(
 def _group_hops(
     workspace: Workspace,
     placed: LeafPlacement,
+    equal: EqualParts,
     first: Range,
     each: Four,
     number: Int,
@@ -364,11 +383,11 @@ def _group_hops(
     most: Int,
 ) -> Int:
     """Hops times bits of a group whose tables are filled."""
-    mesh, tables, ranges = workspace.mesh, workspace.tables, workspace.ranges
+    mesh, tables = workspace.mesh, workspace.tables
     total, alone = tables.total[number, group], tables.alone[number, group]
     west, east = tables.from_west[number, group], tables.from_east[number, group]
     above, below = tables.from_above[number, group], tables.from_below[number, group]
-    single = replicas_of(ranges, first[0]) == 1
+    single = equal.counts[COUNTS.most] == 1
     hops: Int = 0
     index: Int = group * each[0] * each[1] * each[2] * each[3] - 1
     for k in range(first[1], first[1] + each[0]):
@@ -387,7 +406,7 @@ def _group_hops(
                         else:
                             hops += times * hops_to_tile(west, east, above, below, x, y)
                     else:
-                        span = reach(workspace, placed, (first[0], k, b, h, w))
+                        span = reach(workspace, placed, equal, (first[0], k, b, h, w))
                         if alone >= 0:
                             hops += times * total * distance(mesh, mesh.x[alone], mesh.y[alone], span)
                         else:

@@ -21,6 +21,7 @@ from costmodel.schedule.layer_graph.sources import sources_of
 from costmodel.schedule.leaf.geometry import kernel_space, placement_orders, ranges_of
 from costmodel.schedule.leaf.kernels.leaf_kernel import search
 from costmodel.schedule.leaf.kernels.leaf_values import FOUND, CheapestLeaf, KernelLeaf, PartitionTable
+from costmodel.schedule.leaf.kernels.ranges_kernel import COUNTS
 from costmodel.schedule.leaf.kernels.volumes_kernel import volumes
 from costmodel.schedule.leaf.partitions import factorizations
 from costmodel.schedule.leaf.streams import LeafRun, Placement, stream_row, streams_of
@@ -63,21 +64,46 @@ def boxes_in_order(layer: NetworkLayer, batch: int, parts: tuple[int, int, int, 
 
 @pytest.mark.slow
 def test_parts_have_the_sizes_that_the_kernel_finds() -> None:
-    """Each part's box of every tensor; the fullest tile; and all tiles together."""
-    compared = 0
+    """Each part's box of every tensor; the fullest tile; all tiles together; and which parts get the same."""
+    compared, equal = 0, 0
     for layer, batch, parts in cut_layers(1500):
         ranges, sizes, found = ranges_of(12), layer.sizes(batch), np.zeros((1, 4), np.int64)
         volumes(kernel_space(layer), sizes, np.array([parts]), ranges, False, found)
         space, boxes = layer.space(batch), boxes_in_order(layer, batch, parts)
         for tensor in space.tensors:
             kind = {"outputs": 0, "inputs": 1, "weights": 2}[tensor.role]
-            mine = volume(image_of(space, tensor, boxes))
+            image = image_of(space, tensor, boxes)
+            mine = volume(image)
             theirs = [_size(ranges, kind, which) for which in product(*(range(part) for part in parts))]
             assert mine.tolist() == theirs
             if kind:
                 assert [int(mine.max()), int(mine.sum())] == found[0, 2 * kind - 2 : 2 * kind].tolist()
+            members = groups(image).members
+            assert list(members) == list(_together(ranges, kind, parts))
+            if members:
+                copies = [len(one) for one in members]
+                assert ranges.counts[kind, COUNTS.fewest] <= min(copies)
+                assert max(copies) <= ranges.counts[kind, COUNTS.most]
+                assert len(members) <= ranges.counts[kind, COUNTS.trees]
+                followed = np.prod(parts, where=ranges.follows[kind] > 0)
+                equal += len(members) < followed and not ranges.skipped.any()
             compared += 1
     assert compared > 4000
+    assert equal > 30
+
+
+def _together(ranges: Any, kind: int, parts: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    """The numbers of the parts that get each range that the kernel sends."""
+    for first in product(*map(range, parts)):
+        until = [
+            int(ranges.until[kind, axis, part]) if ranges.follows[kind, axis] or part == 0 else 0
+            for axis, part in enumerate(first)
+        ]
+        if all(until) and _size(ranges, kind, first):
+            reached = product(*map(range, first, until))
+            yield tuple(
+                int(np.ravel_multi_index(which, parts)) for which in reached if not _is_skipped(ranges, which)
+            )
 
 
 def _size(ranges: Any, kind: int, which: tuple[int, ...]) -> int:
@@ -180,12 +206,6 @@ def test_layers_of_networks(name: str) -> None:
                 kind = {"inputs": 1, "weights": 2}[tensor.role]
                 image = image_of(space, tensor, boxes)
                 assert int(volume(image).sum()) == found[0, 2 * kind - 1]
-                follows = [bool(one) for one in ranges.follows[kind]]
-                different = np.prod(ranges.served, where=follows)
-                together = groups(image)
-                # the kernel takes parts that follow an axis as different, also where groups make them equal
-                assert len(together.boxes) <= different
-                if layer.groups == 1:
-                    assert len(together.boxes) == different
+                assert len(groups(image).boxes) == ranges.counts[kind, COUNTS.trees]
                 compared += 1
     assert compared > 20

@@ -20,7 +20,7 @@ from costmodel.schedule.layer_graph.training import training_graph
 from costmodel.workload.library.builder import NetworkBuilder
 from costmodel.workload.network import Network
 from tests.costmodel.schedule.chip_cases import layer, routed
-from tests.costmodel.schedule.program.program_counts import check_shared_inputs, written
+from tests.costmodel.schedule.program.program_counts import check_work, written
 
 LIKE_MIXTRAL: dict[str, Any] = {
     "architectures": ["MixtralForCausalLM"],
@@ -83,10 +83,9 @@ def test_every_expert_is_sent_the_rows_that_the_network_states(
 @pytest.mark.slow
 @pytest.mark.parametrize("dims", [{"seq": 4}, {"seq": 7}, {"seq": 1, "past": 4}], ids=str)
 def test_programs_of_a_block_run(configured: Path, dims: dict[str, int]) -> None:
-    """``routed()`` has no layer whose parts share inputs, so there all is equal; here see the check."""
     graph = load_layer_graph(configured, dims)
     programs = (written(graph, seed) for seed in range(8))
-    check_shared_inputs(graph, [program for program in programs if program is not None])
+    check_work(graph, [program for program in programs if program is not None])
 
 
 def test_kinds_compute_what_experts_do() -> None:

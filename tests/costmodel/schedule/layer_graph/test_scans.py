@@ -17,7 +17,7 @@ from costmodel.schedule.layer_graph.stated import network_of, stated_graph
 from costmodel.workload.library.builder import NetworkBuilder
 from costmodel.workload.network import Network
 from tests.costmodel.schedule.chip_cases import layer, recurrent
-from tests.costmodel.schedule.program.program_counts import check_shared_inputs, written
+from tests.costmodel.schedule.program.program_counts import check_work, written
 
 LIKE_MAMBA = {
     "architectures": ["Mamba2ForCausalLM"],
@@ -40,12 +40,11 @@ LIKE_MAMBA = {
     "dims", [{"seq": 8}, {"seq": 7}, {"seq": 6, "past": 3}, {"seq": 1, "past": 4}], ids=str
 )
 def test_programs_of_a_block_run(tmp_path: Path, dims: dict[str, int]) -> None:
-    """``recurrent()`` has no layer whose parts share inputs, so there all is equal; here see the check."""
     file = tmp_path / "config.json"
     file.write_text(json.dumps(LIKE_MAMBA))
     graph = load_layer_graph(file, dims)
     programs = (written(graph, seed, idle=True) for seed in range(16))
-    check_shared_inputs(graph, [program for program in programs if program is not None])
+    check_work(graph, [program for program in programs if program is not None])
 
 
 def test_kinds_compute_what_a_recurrence_does() -> None:

@@ -24,19 +24,14 @@ from tests.costmodel.schedule.chip_cases import (
     chain,
     chip,
     cut_off,
+    equal_parts,
     every_kind,
     layer,
     read_in_part,
     recurrent,
     routed,
 )
-from tests.costmodel.schedule.program.program_counts import (
-    done,
-    dram_bytes,
-    link_bytes,
-    peaks,
-    written,
-)
+from tests.costmodel.schedule.program.program_counts import check_counts, done, written
 
 GRAPHS: dict[str, Callable[[], LayerGraph]] = {
     "every kind": every_kind,
@@ -44,6 +39,7 @@ GRAPHS: dict[str, Callable[[], LayerGraph]] = {
     "cut off": cut_off,
     "routed": routed,
     "recurrent": recurrent,
+    "equal parts": equal_parts,
 }
 SEEDS = range(20)
 
@@ -138,21 +134,6 @@ def replayed_as_counted(program: Program, evaluation: ChipEvaluation, operations
     assert again.operations == operations
     assert int(again.peak_bits.max()) <= evaluation.most_held
     return again
-
-
-def check_counts(program: Program, evaluation: ChipEvaluation) -> None:
-    assert violations(program) == []
-    bits = evaluation.dram_read_bits, evaluation.dram_write_bits
-    assert tuple(8 * size for size in dram_bytes(program)) == bits
-    links = link_bytes(program)
-    assert float(sum(links.values())) == pytest.approx(evaluation.noc_hop_bits / 8, rel=1e-12)
-    ports = len(evaluation.chip.ports)
-    busiest = max((bytes_ * ports for bytes_ in links.values()), default=0)
-    if len(evaluation.segments) == 1:
-        assert 8 * busiest == evaluation.rounds * int(evaluation.segments[0].links.max(initial=0))
-    for tile, peak in enumerate(peaks(program) if len(evaluation.segments) == 1 else ()):
-        held = max(int((one.held.busy + one.held.weights)[tile]) for one in evaluation.segments)
-        assert 8 * (peak + (program.output_stream_bytes if peak else 0)) <= held
 
 
 def needed(graph: LayerGraph, layer_name: str, box: Box) -> Counter[tuple[str, int, int, int, int]]:
