@@ -47,8 +47,8 @@ Prices = Callable[[str, bool], BufferPrices]
 segment."""
 
 
-class Overflowing(NamedTuple):
-    """A cut that does not fit the buffers, and whether it runs a single time for a batch of the segment."""
+class TightCut(NamedTuple):
+    """A cut that holds too much, and whether it runs a single time for a batch of the segment."""
 
     cost: NodeCost
     once: bool
@@ -87,7 +87,7 @@ def fewest_bits(layer: str, once: bool) -> BufferPrices:
 class ScarceBuffers:
     """The prices for all leaves of one segment.
 
-    ``size``: bits of a tile's buffer.
+    ``size``: bits of a tile's buffer that may be held.
     """
 
     def __init__(self, size: int) -> None:
@@ -102,13 +102,13 @@ class ScarceBuffers:
         """The prices for the leaf of this layer."""
         return self._of_leaf.get(leaf, FREE)
 
-    def rise(self, overflowing: Sequence[Overflowing], cost: float) -> None:
+    def rise(self, tight: Sequence[TightCut], cost: float) -> None:
         """Raise the prices of these cuts, from a first one that follows from the ``cost`` of the segment.
 
         That is its cost in the unit of :class:`BufferPrices`, as if it fitted.
         """
         self._risen.clear()
-        for one in overflowing:
+        for one in tight:
             cut = one.cost.node
             assert isinstance(cut, Cut)
             self._prices[cut] = (
@@ -143,9 +143,9 @@ def _rounded(price: float) -> float:
     return float(2.0 ** ceil(log2(price))) if price else 0.0
 
 
-def _marks(overflowing: Overflowing, size: int) -> Iterator[_Mark]:
+def _marks(tight: TightCut, size: int) -> Iterator[_Mark]:
     """The leaves that hold something at a moment of the cut that lacks bits; some come several times."""
-    cost, held = overflowing.cost, overflowing.cost.held
+    cost, held = tight.cost, tight.cost.held
     assert isinstance(cost.node, Cut)
     if cost.node.kind == "S":
         lacking = held.busy + held.weights - size
@@ -157,8 +157,8 @@ def _marks(overflowing: Overflowing, size: int) -> Iterator[_Mark]:
                 yield from _kept(child, 1)
         return
     runs = cost.node.child_runs
-    fetched = overflowing.once and runs == 1
-    turns = _turns(cost, overflowing.once)
+    fetched = tight.once and runs == 1
+    turns = _turns(cost, tight.once)
     lacks = [turn + int(held.weights.max()) - size for turn in turns]
     moments = sum(lack > 0 for lack in lacks)
     before = [lacks[-1] if runs > 1 else 0, *lacks[:-1]]

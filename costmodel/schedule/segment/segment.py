@@ -63,9 +63,9 @@ from costmodel.schedule.segment.leaf_nodes import LeafNodes
 from costmodel.schedule.segment.node_cost import NodeCost, running_pj, runs_on_tiles
 from costmodel.schedule.segment.scarce_buffers import (
     MOST_RISES,
-    Overflowing,
     Prices,
     ScarceBuffers,
+    TightCut,
     at_no_price,
     fewest_bits,
     streaming,
@@ -78,19 +78,25 @@ from costmodel.schedule.tree.validity import NotPossibleError
 Array = NDArray[Any]
 
 
-class Asked(NamedTuple):
+ROOM = 1 / 32
+"""The part of a buffer that stays free where prices choose what it holds. In buffers that are full to the
+last bits no addresses are found for data of many sizes that comes and goes."""
+
+
+class LeavesAsked(NamedTuple):
     """What is asked of all leaves below a node.
 
     ``prices``: of the bits of buffers that a leaf takes. ``may_share``: whether tiles may share weights.
     ``may_stream``: where the data of a cut does not fit, but would without weights that stay, the children
-    that lack bits are evaluated again with streamed weights. ``overflowing``: the cuts that do not fit are
-    added to it, from the leaves up, and count as if they did. None: NotPossibleError for the first of them.
+    that lack bits are evaluated again with streamed weights. ``tight``: the cuts that hold more than leaves
+    room for addresses are added to it, from the leaves up, and count as if they fitted. None:
+    NotPossibleError for the first cut that does not fit.
     """
 
     prices: Prices
     may_share: bool
     may_stream: bool = False
-    overflowing: list[Overflowing] | None = None
+    tight: list[TightCut] | None = None
 
 
 class SegmentEvaluation:
@@ -118,6 +124,7 @@ class SegmentEvaluation:
         self._groups = groups
         self._segment = segment
         self._chip: Chip = search.chip
+        self._roomy = int((1 - ROOM) * self._chip.tile.buffer.size_bits)
         self._graph: LayerGraph = search.graph
         bands = leaf_bands(self._graph, flow, segment)
         self._band_count = next((one.count for one in bands.values()), 1)
@@ -154,7 +161,7 @@ class SegmentEvaluation:
         """The cost of the whole segment where tiles may or may not share weights, or why it does not fit."""
         self._overflowed, reason, found = False, "", None
         try:
-            found = self._in_all(self._root(planned, Asked(at_no_price, may_share, may_stream=True)))
+            found = self._in_all(self._root(planned, LeavesAsked(at_no_price, may_share, may_stream=True)))
         except NotPossibleError as error:
             # Not the exception itself: its traceback leads back to this evaluation, and only Python's search
             # for garbage could free it. The first reason counts, as it speaks of the cheapest leaves.
@@ -170,43 +177,46 @@ class SegmentEvaluation:
         not fit with that. It is asked then whether it fits where all leaves take the fewest bits that they
         can, and is not possible where it does not (:mod:`.scarce_buffers`).
         """
-        possible = [] if found is None else [found]
+        ways = [] if found is None else [found]
         if found is None:
             try:
-                least = self._root(planned, Asked(fewest_bits, may_share))
+                least = self._root(planned, LeavesAsked(fewest_bits, may_share))
             except NotPossibleError:
                 return None
-            possible.append(self._in_all(least))
-        scarce = ScarceBuffers(self._chip.tile.buffer.size_bits)
+            ways.append(self._in_all(least))
+        size = self._chip.tile.buffer.size_bits
+        scarce = ScarceBuffers(self._roomy)
         for _ in range(MOST_RISES):
-            cost, overflowing = self._tried(planned, scarce, may_share)
+            cost, tight = self._tried(planned, scarce, may_share)
             if cost is None:
                 break
-            if not overflowing:
-                possible.append(cost)
+            if all(one.cost.held.most <= size for one in tight):
+                ways.append(cost)
+            if not tight:
                 scarce.fall()
-                less, overflowing = self._tried(planned, scarce, may_share)
-                if less is not None and not overflowing:
-                    possible.append(less)
+                less, tight = self._tried(planned, scarce, may_share)
+                if less is not None and not tight:
+                    ways.append(less)
                 break
-            scarce.rise(overflowing, self._objective(cost) ** (1 / sum(self._search.exponents)))
-        return min(possible, key=self._objective)
+            scarce.rise(tight, self._objective(cost) ** (1 / sum(self._search.exponents)))
+        roomy = [one for one in ways if one.held.most <= self._roomy]
+        return min(roomy or ways, key=self._objective)
 
     def _tried(
         self, planned: PlannedNode, scarce: ScarceBuffers, may_share: bool
-    ) -> tuple[NodeCost | None, list[Overflowing]]:
-        """The cost of the segment as if it fitted, and the cuts that overflow.
+    ) -> tuple[NodeCost | None, list[TightCut]]:
+        """The cost of the segment as if it fitted, and the cuts that leave no room for addresses.
 
         The cost is None where some leaf does not fit by itself.
         """
-        overflowing: list[Overflowing] = []
-        asked = Asked(lambda leaf, _: scarce.of(leaf), may_share, overflowing=overflowing)
+        tight: list[TightCut] = []
+        asked = LeavesAsked(lambda leaf, _: scarce.of(leaf), may_share, tight=tight)
         try:
-            return self._in_all(self._root(planned, asked)), overflowing
+            return self._in_all(self._root(planned, asked)), tight
         except NotPossibleError:
             return None, []
 
-    def _root(self, planned: PlannedNode, asked: Asked) -> NodeCost:
+    def _root(self, planned: PlannedNode, asked: LeavesAsked) -> NodeCost:
         return self._node(planned, 0, self._chip.tiles, True, asked)
 
     def _in_all(self, cost: NodeCost) -> NodeCost:
@@ -346,7 +356,7 @@ class SegmentEvaluation:
             least = sum(child.least_tiles for child in children)
         return PlannedNode(node, cycles, least, tuple(children), stages, cuts)
 
-    def _node(self, planned: PlannedNode, first: int, tiles: int, once: bool, asked: Asked) -> NodeCost:
+    def _node(self, planned: PlannedNode, first: int, tiles: int, once: bool, asked: LeavesAsked) -> NodeCost:
         """The cost of a node on the tiles numbered ``first`` to ``first + tiles - 1``.
 
         ``once``: no cut above the node has several sub-batches, so the node runs a single time for each batch
@@ -363,16 +373,18 @@ class SegmentEvaluation:
         fetched = once and node.kind == "T" and node.child_runs == 1
         each, reason = [asked] * len(planned.children), ""
         while True:
-            refusing = asked.overflowing is None and not (fetched or reason)
+            refusing = asked.tight is None and not (fetched or reason)
             children = self._children(planned, first, tiles, once_below, each, refusing)
             # ``partial`` binds the children of this try.
             count = partial(self._joined, node, children, planned.stages, once)
             found = self._known.cut(key, children, count)
+            if asked.tight is not None:
+                cost = found if isinstance(found, NodeCost) else found.cost
+                if cost.held.most > self._roomy:
+                    asked.tight.append(TightCut(cost, once))
+                return cost
             if isinstance(found, NodeCost):
                 return found
-            if asked.overflowing is not None:
-                asked.overflowing.append(Overflowing(found.cost, once))
-                return found.cost
             # Streaming helps only if weights are what does not fit. In most trees it is the inputs, and they
             # are refused at once. The first reason counts, as it speaks of the cheapest children.
             of_inputs = refusing and int(found.cost.held.busy.max()) > self._chip.tile.buffer.size_bits
@@ -396,7 +408,7 @@ class SegmentEvaluation:
         first: int,
         tiles: int,
         once: bool,
-        each: Sequence[Asked],
+        each: Sequence[LeavesAsked],
         refusing: bool,
     ) -> list[NodeCost]:
         """The costs of a cut's children, of which ``each`` is asked something; ``once`` as in :meth:`_node`.
@@ -438,7 +450,7 @@ class SegmentEvaluation:
         return self._cut(node, children, stages, runs, links, held)
 
     def _side_by_side(
-        self, planned: PlannedNode, first: int, tiles: int, once: bool, each: Sequence[Asked]
+        self, planned: PlannedNode, first: int, tiles: int, once: bool, each: Sequence[LeavesAsked]
     ) -> list[NodeCost]:
         """The costs of an S cut's children: each gets the next tiles by number, from left to right."""
         weights = [child.cycles for child in planned.children]
