@@ -26,7 +26,8 @@ from costmodel.schedule.tree.validity import violations as tree_violations
 from tests.costmodel.schedule.band_cases import drawn, windows, written
 from tests.costmodel.schedule.chip_cases import FormulaCosts, chip, layer
 from tests.costmodel.schedule.chip_counts import inputs
-from tests.costmodel.schedule.program.test_writer import check_counts, needed, read_by_computes
+from tests.costmodel.schedule.program.program_counts import check_counts
+from tests.costmodel.schedule.program.test_writer import needed, read_by_computes
 from tests.thorough import how_many
 
 

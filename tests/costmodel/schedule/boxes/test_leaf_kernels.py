@@ -86,7 +86,7 @@ def test_parts_have_the_sizes_that_the_kernel_finds() -> None:
                 assert max(copies) <= ranges.counts[kind, COUNTS.most]
                 assert len(members) <= ranges.counts[kind, COUNTS.trees]
                 followed = np.prod(parts, where=ranges.follows[kind] > 0)
-                equal += len(members) < followed and not ranges.skipped.any()
+                equal += int(len(members) < followed and not ranges.skipped.any())
             compared += 1
     assert compared > 4000
     assert equal > 30
