@@ -67,6 +67,11 @@ def _renamed(items: Rolled, numbers: list[int]) -> Rolled:
     )
 
 
+def length(items: Rolled) -> int:
+    """How long the sequence is."""
+    return sum(item.times * length(item.body) if isinstance(item, Repeated) else 1 for item in items)
+
+
 def walked(items: Rolled, most: int = 2) -> Iterator[int]:
     """The numbers in the order in which they come, each repetition at most ``most`` times."""
     for item in items:

@@ -12,6 +12,10 @@ as its buffer holds the data of both::
 Data that does not fit is loaded when the last step has freed its own. Every other segment fills the buffer
 from its end, so that neighbouring segments leave opposite ends free. The segments may come in several rounds;
 then the first one follows the last one of the round before.
+
+A message that comes again lies where it lay before, and a repetition is written once. Where no such addresses
+are found, repetitions are written out, and a message may lie elsewhere each time
+(:meth:`TileSegment.written_out`).
 """
 
 from __future__ import annotations
@@ -24,7 +28,7 @@ from typing import NamedTuple
 
 from costmodel.schedule.program.addresses import Occupancy, Span, addresses
 from costmodel.schedule.program.program import Instruction, Repeat
-from costmodel.schedule.program.repetition import Repeated, Rolled, walked
+from costmodel.schedule.program.repetition import Repeated, Rolled, length, walked
 from costmodel.schedule.tree.validity import NotPossibleError
 
 Code = tuple[Instruction | Repeat, ...]
@@ -34,6 +38,10 @@ Moments = tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
 KNOWN = 1000
 """Of how many segments it is remembered what the buffer holds, and where. Most tiles of a segment, and its
 copies in a network that repeats a block, differ in nothing but the numbers of their messages."""
+
+
+MOST_WRITTEN_OUT = 1000
+"""How many steps of a tile in a segment are written out at most; addresses of more would take minutes."""
 
 
 class StepMessages(NamedTuple):
@@ -56,6 +64,11 @@ class StepMessages(NamedTuple):
     frees: tuple[int, ...]
     passes: tuple[tuple[int, int], ...] = ()
 
+    @property
+    def arriving(self) -> tuple[int, ...]:
+        """The messages that take bytes of the buffer, in the order in which they do so."""
+        return (*self.loads_before, *self.receives, *self.loads)
+
 
 @dataclass(frozen=True)
 class TileSegment:
@@ -64,6 +77,8 @@ class TileSegment:
     ``messages``: those whose data comes to the tile, in the order of their first arrival; ``occupancy`` has
     them by their number in this order. ``early``: messages of the first step that the tile may fetch during
     the segment before. First the weights, then these and the inputs; empty where the buffer holds neither.
+    ``arrivals``: of a segment that is written out, whose blocks have arrivals in place of messages, the
+    message of each. Empty: of one that is not.
     """
 
     blocks: Sequence[StepMessages]
@@ -71,6 +86,7 @@ class TileSegment:
     messages: tuple[int, ...]
     occupancy: Occupancy
     early: tuple[tuple[int, ...], ...] = ()
+    arrivals: tuple[int, ...] = ()
 
     @staticmethod
     def of(
@@ -78,22 +94,57 @@ class TileSegment:
         items: Rolled,
         sizes: Mapping[int, int | float],
         early: tuple[tuple[int, ...], ...],
+        arrivals: tuple[int, ...] = (),
     ) -> TileSegment:
         """With what the buffer holds; the third time of a repetition is as the second."""
         order: dict[int, int] = {}
         moments = []
         for number in walked(items):
             block = blocks[number]
-            arriving = (*block.loads_before, *block.receives, *block.loads)
-            come = tuple([order.setdefault(message, len(order)) for message in arriving])
+            come = tuple([order.setdefault(message, len(order)) for message in block.arriving])
             moments.append((come, tuple([order[message] for message in block.frees])))
         occupancy = _occupancy(tuple(moments), tuple([sizes[message] for message in order]))
-        return TileSegment(blocks, items, tuple(order), occupancy, early)
+        return TileSegment(blocks, items, tuple(order), occupancy, early, arrivals)
 
     @cached_property
     def number(self) -> dict[int, int]:
         """The numbers of ``messages`` in their order."""
         return {message: number for number, message in enumerate(self.messages)}
+
+    def message(self, number: int) -> int:
+        """The message that the blocks mean by a number."""
+        return self.arrivals[number] if self.arrivals else number
+
+    def written_out(self) -> TileSegment:
+        """The segment without repetitions, in which each arrival of a message may have its own address."""
+        arrivals: list[int] = []
+        there: dict[int, int] = {}
+        blocks = []
+
+        def come(messages: Sequence[int]) -> tuple[int, ...]:
+            for message in messages:
+                there[message] = len(arrivals)
+                arrivals.append(message)
+            return tuple([there[message] for message in messages])
+
+        for number in walked(self.items, MOST_WRITTEN_OUT):
+            block = self.blocks[number]
+            loads_before, receives = come(block.loads_before), come(block.receives)
+            reads = tuple([there[message] for message in block.reads])
+            blocks.append(
+                block._replace(
+                    loads_before=loads_before,
+                    receives=receives,
+                    reads=reads,
+                    loads=come(block.loads),
+                    frees=tuple([there[message] for message in block.frees]),
+                    passes=tuple([(message, there[held]) for message, held in block.passes]),
+                )
+            )
+        sizes = {number: self.occupancy.sizes[self.number[one]] for number, one in enumerate(arrivals)}
+        # nothing of the first step comes twice in it
+        early = tuple(tuple(arrivals.index(message) for message in one) for one in self.early)
+        return TileSegment.of(blocks, tuple(range(len(blocks))), sizes, early, tuple(arrivals))
 
     @property
     def held_last(self) -> tuple[int, ...] | None:
@@ -118,8 +169,8 @@ class _Placed:
 
     def code(self, first_fetched: bool) -> list[Instruction | Repeat]:
         """The segment's instructions; ``first_fetched``: without the loads that came early."""
-        taken = set(self.early if first_fetched else ())
-        bodies = [tuple(_instructions(block, self.at)) for block in self.segment.blocks]
+        taken = {self.segment.message(number) for number in (self.early if first_fetched else ())}
+        bodies = [tuple(_instructions(block, self.segment, self.at)) for block in self.segment.blocks]
         found = list(_coded(self.segment.items, bodies))
         rest = dropwhile(lambda item: isinstance(item, Instruction) and item.operation == "load", found)
         loads = found[: len(found) - len(tail := list(rest))]
@@ -128,7 +179,7 @@ class _Placed:
 
     @property
     def early_loads(self) -> list[Instruction]:
-        return [Instruction("load", message, self.at[message]) for message in self.early]
+        return [Instruction("load", self.segment.message(one), self.at[one]) for one in self.early]
 
 
 @lru_cache(KNOWN)
@@ -196,7 +247,27 @@ def _placed(
     buffer: tuple[int, int | float],
     mirrored: bool,
 ) -> _Placed:
-    """Addresses for a segment's data, with as much of its first data early as finds bytes."""
+    """Addresses for a segment's data; where there are none for it as it is, written out."""
+    found = _with_addresses(segment, before, next_round, buffer, mirrored)
+    repeats = any(isinstance(item, Repeated) for item in segment.items)
+    if found is None and repeats and length(segment.items) <= MOST_WRITTEN_OUT:
+        found = _with_addresses(segment.written_out(), before, next_round, buffer, mirrored)
+    if found is None:
+        raise NotPossibleError(
+            f"no addresses were found for messages of at most {segment.occupancy.peak:,} bytes at a time in "
+            f"the {buffer[1] - buffer[0]:,} bytes of its buffer behind the outputs on their way out"
+        )
+    return found
+
+
+def _with_addresses(
+    segment: TileSegment,
+    before: _Placed | None,
+    next_round: _Placed | None,
+    buffer: tuple[int, int | float],
+    mirrored: bool,
+) -> _Placed | None:
+    """Addresses for a segment's data, with as much of its first data early as finds bytes; None: for none."""
     held = before.segment.held_last if before is not None else None
     spans = before.spans(held) if before is not None and held is not None else []
     # From the most that could come early down to nothing. A tile that computes nothing in the last step of
@@ -215,10 +286,7 @@ def _placed(
             at = _addresses(segment.occupancy, buffer, tuple(numbered), mirrored)
             if at is not None:
                 return _Placed(segment, dict(zip(segment.messages, at, strict=True)), early)
-    raise NotPossibleError(
-        f"no addresses were found for messages of at most {segment.occupancy.peak:,} bytes at a time in the "
-        f"{buffer[1] - buffer[0]:,} bytes of its buffer behind the outputs on their way out"
-    )
+    return None
 
 
 def _fetched_in_rounds(placed: Sequence[_Placed]) -> tuple[int, ...]:
@@ -251,23 +319,26 @@ def _with_loads(
     return found
 
 
-def _instructions(block: StepMessages, at: Mapping[int, int | float]) -> Iterator[Instruction]:
-    for message in block.loads_before:
-        yield Instruction("load", message, at[message])
-    for message in block.receives:
-        yield Instruction("receive", message, at[message])
+def _instructions(
+    block: StepMessages, segment: TileSegment, at: Mapping[int, int | float]
+) -> Iterator[Instruction]:
+    message = segment.message
+    for one in block.loads_before:
+        yield Instruction("load", message(one), at[one])
+    for one in block.receives:
+        yield Instruction("receive", message(one), at[one])
     if block.work >= 0:
-        yield Instruction("compute", work=block.work, reads=block.reads)
-    for message in block.loads:
-        yield Instruction("load", message, at[message])
-    for message in block.sends:
-        yield Instruction("send", message)
-    for message in block.stores:
-        yield Instruction("store", message)
-    for message, held in block.passes:
-        yield Instruction("send", message, reads=(held,))
-    for message in block.frees:
-        yield Instruction("free", message)
+        yield Instruction("compute", work=block.work, reads=tuple([message(one) for one in block.reads]))
+    for one in block.loads:
+        yield Instruction("load", message(one), at[one])
+    for sent in block.sends:
+        yield Instruction("send", sent)
+    for stored in block.stores:
+        yield Instruction("store", stored)
+    for sent, held in block.passes:
+        yield Instruction("send", sent, reads=(message(held),))
+    for one in block.frees:
+        yield Instruction("free", message(one))
 
 
 def _coded(items: Rolled, blocks: Sequence[Code]) -> Iterator[Instruction | Repeat]:
