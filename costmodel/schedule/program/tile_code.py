@@ -249,8 +249,8 @@ def _placed(
 ) -> _Placed:
     """Addresses for a segment's data; where there are none for it as it is, written out."""
     found = _with_addresses(segment, before, next_round, buffer, mirrored)
-    repeats = any(isinstance(item, Repeated) for item in segment.items)
-    if found is None and repeats and length(segment.items) <= MOST_WRITTEN_OUT:
+    comes_again = len(segment.occupancy.times[0]) > len(segment.messages)
+    if found is None and comes_again and length(segment.items) <= MOST_WRITTEN_OUT:
         found = _with_addresses(segment.written_out(), before, next_round, buffer, mirrored)
     if found is None:
         raise NotPossibleError(
