@@ -58,7 +58,7 @@ from costmodel.schedule.tree.validity import NotPossibleError
 
 T = TypeVar("T")
 
-VERSION = "7"
+VERSION = "8"
 """Goes up when the writer writes another program for a schedule than before."""
 
 

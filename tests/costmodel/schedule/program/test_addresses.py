@@ -6,7 +6,12 @@ from random import Random
 
 import pytest
 
+from costmodel.schedule.program import tile_code
 from costmodel.schedule.program.addresses import Occupancy, addresses
+from costmodel.schedule.program.program import Instruction
+from costmodel.schedule.program.repetition import rolled
+from costmodel.schedule.program.tile_code import StepMessages, TileSegment
+from costmodel.schedule.tree.validity import NotPossibleError
 
 
 def test_random_buffers() -> None:
@@ -58,3 +63,42 @@ def test_thousands_of_messages_at_a_time() -> None:
     occupancy.arrive(5000)
     found = addresses(occupancy, 1, 1 + 3 * 5000)
     assert found == {message: 1 + 3 * message for message in range(5000)} | {5000: 1 + 3 * 7}
+
+
+def taking_turns(times: int) -> TileSegment:
+    """Three messages of a byte, two at a time: 0 and 1, then 1 and 2, then 2 and 0, and that several times."""
+
+    def step(number: int) -> StepMessages:
+        here, coming = number % 3, (number + 1) % 3
+        before = (0,) if number == 0 else ()
+        return StepMessages(before, (), 0, (here,), (coming,), (), (), (here,))
+
+    steps = [step(number) for number in range(3 * times)]
+    numbers: dict[StepMessages, int] = {}
+    sequence = [numbers.setdefault(one, len(numbers)) for one in steps]
+    return TileSegment.of(list(numbers), rolled(sequence), {0: 1, 1: 1, 2: 1}, ())
+
+
+def test_messages_that_come_again_may_lie_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each pair of three messages meets at some time, so three bytes are needed where none moves; two are not."""
+    at_rest = tile_code.tile_code([taking_turns(5)], 1, 0, 3)
+    assert len(at_rest) < 15
+    code = tile_code.tile_code([taking_turns(5)], 1, 0, 2)
+    held: dict[int, int | float] = {}
+    loads, places = 0, set()
+    for item in code:
+        assert isinstance(item, Instruction)
+        if item.operation == "load":
+            assert item.address in {0, 1} - set(held.values())
+            held[item.message] = item.address
+            places.add((item.message, item.address))
+            loads += 1
+        elif item.operation == "compute":
+            assert item.reads[0] in held
+        else:
+            del held[item.message]
+    assert loads == 16
+    assert len(places) == 6
+    monkeypatch.setattr(tile_code, "MOST_WRITTEN_OUT", 14)
+    with pytest.raises(NotPossibleError, match="no addresses were found"):
+        tile_code.tile_code([taking_turns(5)], 1, 0, 2)
