@@ -99,6 +99,13 @@ class LeavesAsked(NamedTuple):
     tight: list[TightCut] | None = None
 
 
+class CostAsIfFitting(NamedTuple):
+    """What a segment costs if buffers hold whatever its cheapest leaves take, and whether they do."""
+
+    cost: NodeCost
+    fits: bool
+
+
 class SegmentEvaluation:
     """Evaluates one segment.
 
@@ -143,15 +150,41 @@ class SegmentEvaluation:
             return together
         return apart if together is None else min(apart, together, key=self._objective)
 
-    def _layer_by_layer(self) -> NodeCost:
-        """The cost of a cut whose layers hand on their outputs whole; NotPossibleError as above."""
+    def as_if_fitting(self) -> CostAsIfFitting:
+        """The segment's cost with its cheapest leaves, whatever they hold; NotPossibleError as above.
+
+        With prices no leaf costs less, so this is hardly more than what the segment costs, and counted in a
+        fraction of the time. Where it fits it is what the segment costs.
+        """
+        if isinstance(self._segment, Leaf) or self._together() is not None:
+            return CostAsIfFitting(self.cost(), True)
+        planned, found, fits = self._planned_on_tiles(), [], True
+        size = self._chip.tile.buffer.size_bits
+        for may_share in self._ways:
+            cost, tight = self._tried(planned, ScarceBuffers(self._roomy), may_share)
+            found += [] if cost is None else [cost]
+            fits = fits and all(one.cost.held.most <= size for one in tight)
+        if not found:
+            raise NotPossibleError(f"{_name(self._segment)}: some layer does not fit its tiles by itself")
+        return CostAsIfFitting(min(found, key=self._objective), fits)
+
+    @property
+    def _ways(self) -> tuple[bool, ...]:
+        """Whether tiles may share weights, in the ways that are counted."""
+        return (False, True) if self._search.tile_costs.shares_weights else (False,)
+
+    def _planned_on_tiles(self) -> PlannedNode:
+        """The plan of the whole segment; NotPossibleError where a layer cannot run on tiles."""
         needing = self._search.whole_chip_only
         if whole_chip_only := [number for number in self._flow.layers if number in needing]:
             name = self._graph.layers[whole_chip_only[0]].name
             raise NotPossibleError(f"{name}: runs only mapped on the whole chip, as a segment of its own")
-        planned = self._planned(self._segment, 0)
-        ways = (False, True) if self._search.tile_costs.shares_weights else (False,)
-        found = [self._on_tiles(planned, may_share) for may_share in ways]
+        return self._planned(self._segment, 0)
+
+    def _layer_by_layer(self) -> NodeCost:
+        """The cost of a cut whose layers hand on their outputs whole; NotPossibleError as above."""
+        planned = self._planned_on_tiles()
+        found = [self._on_tiles(planned, may_share) for may_share in self._ways]
         possible = [one for one in found if isinstance(one, NodeCost)]
         if not possible:
             raise NotPossibleError(found[0])

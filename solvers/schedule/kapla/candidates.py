@@ -143,8 +143,11 @@ class Candidates:
 
     def _cost(self, schemes: list[Scheme], limit: CostingLimit) -> None:
         self.costing.cost(schemes, limit)
-        self._costed.update(schemes)
         for scheme in schemes:
+            if expected := self.costing.as_if_fitting.get(scheme):
+                self._ranking.expect(scheme, expected)
+                continue
+            self._costed.add(scheme)
             self._ranking.know(scheme, self.costing.found.get(scheme.segment, {}).get(scheme.division))
 
     def _likely(self) -> list[Scheme]:

@@ -48,8 +48,10 @@ class CostingLimit:
 class Costing:
     """The schemes costed so far.
 
-    ``found``: by segment and division, the costs of those that the chip can run. ``reason``: why the last one
-    that it cannot run cannot, for a note where no chain exists.
+    ``found``: by segment and division, the costs of those that the chip can run. ``as_if_fitting``: what
+    schemes cost as far as is known of those whose cheapest leaves overflow buffers, and which were asked for
+    once; which leaves take less of the buffers is found out when they are asked for again. ``reason``: why
+    the last one that the chip cannot run cannot, for a note where no chain exists.
     """
 
     def __init__(self, regions: Regions, evaluator: ChipEvaluator, tile_costs: TileCosts) -> None:
@@ -59,13 +61,19 @@ class Costing:
         self._complete = True
         self._counts: dict[Scheme, NodeCost] = {}
         """By scheme, of those whose own cost was needed."""
+        self._outlooks: dict[Hashable, BatchCost | None] = {}
+        """:meth:`_expected` of all schemes that are alike."""
         self._alike: dict[Hashable, NodeCost | str] = {}
         """What one of all schemes that are alike costs, or why the chip cannot run it."""
         self.found: dict[Segment, dict[BatchDivision, BatchCost]] = {}
+        self.as_if_fitting: dict[Scheme, BatchCost] = {}
         self.reason = "too few were costed"
 
     def cost(self, wanted: Sequence[Scheme], limit: CostingLimit) -> None:
         """Cost the ``wanted`` schemes one after the other, none twice, up to the ``limit``.
+
+        Most schemes that overflow are in no good chain even as if they fitted, so the first time they are
+        costed only so.
 
         The tile costs that all of them need are requested first and together. If this process cannot solve
         some of them, TileCostsNeeded is raised before anything is costed, so that they are solved side by
@@ -77,17 +85,37 @@ class Costing:
             if limit.reached:
                 self._complete = False
                 break
-            limit.count += 1
+            if scheme in self.as_if_fitting:
+                del self.as_if_fitting[scheme]
+            else:
+                limit.count += 1
+                if (expected := self._expected(scheme)) is not None:
+                    self.as_if_fitting[scheme] = expected
+                    continue
             self._known.add(scheme)
             self._cost(scheme)
+
+    def _expected(self, scheme: Scheme) -> BatchCost | None:
+        """What a scheme costs if it fits; None where it does, or where that is not known any sooner."""
+        key = self._slicing.alike(scheme.segment), scheme.division
+        if key in self._alike:
+            return None
+        if key not in self._outlooks:
+            try:
+                cost, fits = self._evaluator.segment_as_if_fitting(self._slicing.node(scheme))
+            except NotPossibleError:
+                return None
+            self._outlooks[key] = (
+                None if fits else BatchCost(running_pj(cost, self._evaluator.chip), cost.cycles)
+            )
+        return self._outlooks[key]
 
     def _cost(self, scheme: Scheme) -> None:
         found = self._one_alike(scheme)
         if isinstance(found, str):
             self.reason = found
             return
-        batch = BatchCost(running_pj(found, self._evaluator.chip), found.cycles)
-        self.found.setdefault(scheme.segment, {})[scheme.division] = batch
+        self.found.setdefault(scheme.segment, {})[scheme.division] = self._batch_cost(found)
 
     def _one_alike(self, scheme: Scheme) -> NodeCost | str:
         """What the scheme, or the first one costed that is alike, costs; or why the chip cannot run it."""
@@ -123,7 +151,9 @@ class Costing:
 
     @property
     def note(self) -> str:
-        """How many schemes were costed and how many of them are possible, as ``name=number``."""
-        possible = sum(map(len, self.found.values()))
+        """How many schemes were costed, how many of them only as if they fitted, and how many of the others
+        are possible, as ``name=number``.
+        """
+        possible, as_if = sum(map(len, self.found.values())), len(self.as_if_fitting)
         end = "" if self._complete else ", no more in time"
-        return f"costed={len(self._known)} possible={possible}{end}"
+        return f"costed={len(self._known) + as_if} as_if_fitting={as_if} possible={possible}{end}"

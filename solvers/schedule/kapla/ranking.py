@@ -39,6 +39,11 @@ class Ranking:
             np.zeros(len(ordered), np.bool_),
         )
 
+    def expect(self, scheme: Scheme, cost: BatchCost) -> None:
+        """A better estimate of what a scheme costs."""
+        number = self._numbers[scheme]
+        self._ranked.energy_pj[number], self._ranked.cycles[number] = cost.energy_pj, cost.cycles
+
     def know(self, scheme: Scheme, cost: BatchCost | None) -> None:
         """What a scheme costs, counted in full; None: it is not possible, and so in no chain."""
         number = self._numbers[scheme]

@@ -282,7 +282,11 @@ def test_tiles_that_share_weights_hold_layers_that_others_do_not(
     alone, sharing = answers
     assert "share_weights" not in alone
     assert sharing["share_weights"]
-    print([leaf.get("sharers") for leaf in sharing["leaves"]], [leaf.get("sharers") for leaf in alone["leaves"]], sharing["objective"] / alone["objective"])
+    print(
+        [leaf.get("sharers") for leaf in sharing["leaves"]],
+        [leaf.get("sharers") for leaf in alone["leaves"]],
+        sharing["objective"] / alone["objective"],
+    )
     assert not any("sharers" in leaf for leaf in alone["leaves"])
     assert sharing["objective"] < 0.5 * alone["objective"]
     (tmp_path / "schedule.json").write_text(out)
