@@ -66,7 +66,7 @@ def test_thousands_of_messages_at_a_time() -> None:
 
 
 def taking_turns(times: int) -> TileSegment:
-    """Three messages of a byte, two at a time: 0 and 1, then 1 and 2, then 2 and 0, and that several times."""
+    """Three messages of a byte, two at a time: 0 and 1, then 1 and 2, then 2 and 0, and all that again."""
 
     def step(number: int) -> StepMessages:
         here, coming = number % 3, (number + 1) % 3
@@ -80,7 +80,7 @@ def taking_turns(times: int) -> TileSegment:
 
 
 def test_messages_that_come_again_may_lie_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each pair of three messages meets at some time, so three bytes are needed where none moves; two are not."""
+    """Each pair of three messages meets at some time: they need three bytes, unless they move."""
     at_rest = tile_code.tile_code([taking_turns(5)], 1, 0, 3)
     assert len(at_rest) < 15
     code = tile_code.tile_code([taking_turns(5)], 1, 0, 2)
