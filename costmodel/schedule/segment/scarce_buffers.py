@@ -21,7 +21,7 @@ MOST_RISES steps, its leaves take the fewest bits that they can.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import ceil, log2
 from typing import NamedTuple
 
@@ -36,6 +36,8 @@ FIRST_PRICE = 1 / 32
 """The first price of a whole buffer, in units of what the segment costs."""
 STEP = 8.0
 """The factor by which the price of a cut rises that still overflows."""
+HALVINGS = 2
+"""How often the last rise is halved, to see whether all fits at prices in between."""
 MOST_RISES = 6
 """How often prices rise at most in one segment."""
 HIGHEST = 2.0**100
@@ -123,11 +125,16 @@ class ScarceBuffers:
                 )
         self._add_up()
 
-    def fall(self) -> None:
-        """Take back half of the last rise, to the geometric mean of the prices before it and after."""
+    def fall(self, part: float) -> None:
+        """Take back a ``part`` of the last rise, by its logarithm; a negative one rises again."""
         for cut in self._risen:
-            self._prices[cut] /= STEP**0.5
+            self._prices[cut] /= STEP**part
         self._add_up()
+
+    @property
+    def prices(self) -> Mapping[str, BufferPrices]:
+        """The prices for leaves, by layer; of all others they are free."""
+        return self._of_leaf
 
     def _add_up(self) -> None:
         sums: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])

@@ -36,7 +36,7 @@ says what runs either way.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -48,7 +48,7 @@ from costmodel.hardware.chip import Chip
 from costmodel.schedule.fused_groups.cost import GroupCosts, GroupLayerCost
 from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.leaf.leaf import LeafSearch
-from costmodel.schedule.leaf.streams import FREE
+from costmodel.schedule.leaf.streams import FREE, BufferPrices
 from costmodel.schedule.row_bands import leaf_bands
 from costmodel.schedule.segment.allocation import allocate
 from costmodel.schedule.segment.buffers import (
@@ -62,6 +62,7 @@ from costmodel.schedule.segment.known_nodes import BufferOverflow, KnownNodes, P
 from costmodel.schedule.segment.leaf_nodes import LeafNodes
 from costmodel.schedule.segment.node_cost import NodeCost, running_pj, runs_on_tiles
 from costmodel.schedule.segment.scarce_buffers import (
+    HALVINGS,
     MOST_RISES,
     Prices,
     ScarceBuffers,
@@ -83,6 +84,10 @@ ROOM = 1 / 32
 last bits no addresses are found for data of many sizes that comes and goes."""
 
 
+TIGHT = 1.1
+"""How many times E^n D^m counts of a segment that leaves less room than that."""
+
+
 class LeavesAsked(NamedTuple):
     """What is asked of all leaves below a node.
 
@@ -97,6 +102,13 @@ class LeavesAsked(NamedTuple):
     may_share: bool
     may_stream: bool = False
     tight: list[TightCut] | None = None
+
+
+class _Priced(NamedTuple):
+    """A segment at some prices, as if it fitted: its cost, and the cuts that leave no room for addresses."""
+
+    cost: NodeCost
+    tight: list[TightCut]
 
 
 class CostAsIfFitting(NamedTuple):
@@ -159,11 +171,10 @@ class SegmentEvaluation:
         if isinstance(self._segment, Leaf) or self._together() is not None:
             return CostAsIfFitting(self.cost(), True)
         planned, found, fits = self._planned_on_tiles(), [], True
-        size = self._chip.tile.buffer.size_bits
         for may_share in self._ways:
-            cost, tight = self._tried(planned, ScarceBuffers(self._roomy), may_share)
-            found += [] if cost is None else [cost]
-            fits = fits and all(one.cost.held.most <= size for one in tight)
+            if (priced := self._tried(planned, {}, may_share)) is not None:
+                found.append(priced.cost)
+                fits = fits and self._fits(priced)
         if not found:
             raise NotPossibleError(f"{_name(self._segment)}: some layer does not fit its tiles by itself")
         return CostAsIfFitting(min(found, key=self._objective), fits)
@@ -217,37 +228,76 @@ class SegmentEvaluation:
             except NotPossibleError:
                 return None
             ways.append(self._in_all(least))
-        size = self._chip.tile.buffer.size_bits
         scarce = ScarceBuffers(self._roomy)
+        lower: Mapping[str, BufferPrices] = {}
         for _ in range(MOST_RISES):
-            cost, tight = self._tried(planned, scarce, may_share)
-            if cost is None:
+            priced = self._tried(planned, scarce.prices, may_share)
+            if priced is None:
                 break
-            if all(one.cost.held.most <= size for one in tight):
-                ways.append(cost)
-            if not tight:
-                scarce.fall()
-                less, tight = self._tried(planned, scarce, may_share)
-                if less is not None and not tight:
-                    ways.append(less)
+            if self._fits(priced):
+                ways.append(priced.cost)
+            if not priced.tight:
+                ways += self._between(planned, scarce, lower, may_share)
                 break
-            scarce.rise(tight, self._objective(cost) ** (1 / sum(self._search.exponents)))
-        roomy = [one for one in ways if one.held.most <= self._roomy]
-        return min(roomy or ways, key=self._objective)
+            lower = scarce.prices
+            scarce.rise(priced.tight, self._objective(priced.cost) ** (1 / sum(self._search.exponents)))
+        return min(ways, key=self._with_room)
+
+    def _between(
+        self,
+        planned: PlannedNode,
+        scarce: ScarceBuffers,
+        lower: Mapping[str, BufferPrices],
+        may_share: bool,
+    ) -> Iterator[NodeCost]:
+        """The costs of a segment at prices between those at which it fits and ``lower`` ones at which it does
+        not; only where it fits at these, too.
+
+        First the last rise is halved for all leaves, then it is made for as few of them as it takes, in the
+        order in which they are first held.
+        """
+        higher, part = scarce.prices, 1 / 2
+        for _ in range(HALVINGS):
+            scarce.fall(part)
+            priced = self._tried(planned, scarce.prices, may_share)
+            fits = priced is not None and not priced.tight
+            if priced is not None and self._fits(priced):
+                yield priced.cost
+            lower, higher = (lower, scarce.prices) if fits else (scarce.prices, higher)
+            part = (1 if fits else -1) * abs(part) / 2
+        rising = [leaf for leaf, price in higher.items() if price != lower.get(leaf, FREE)]
+        # with so many of them it does not fit, and with so many it does
+        too_few, enough = 0, len(rising)
+        while enough - too_few > 1:
+            count = (too_few + enough) // 2
+            some = {**lower, **{leaf: higher[leaf] for leaf in rising[:count]}}
+            priced = self._tried(planned, some, may_share)
+            if priced is not None and self._fits(priced):
+                yield priced.cost
+            fits = priced is not None and not priced.tight
+            too_few, enough = (too_few, count) if fits else (count, enough)
 
     def _tried(
-        self, planned: PlannedNode, scarce: ScarceBuffers, may_share: bool
-    ) -> tuple[NodeCost | None, list[TightCut]]:
-        """The cost of the segment as if it fitted, and the cuts that leave no room for addresses.
-
-        The cost is None where some leaf does not fit by itself.
+        self, planned: PlannedNode, prices: Mapping[str, BufferPrices], may_share: bool
+    ) -> _Priced | None:
+        """The cost of the segment at these prices of its leaves, as if it fitted; None where some leaf does
+        not fit by itself.
         """
         tight: list[TightCut] = []
-        asked = LeavesAsked(lambda leaf, _: scarce.of(leaf), may_share, tight=tight)
+        asked = LeavesAsked(lambda leaf, _: prices.get(leaf, FREE), may_share, tight=tight)
         try:
-            return self._in_all(self._root(planned, asked)), tight
+            return _Priced(self._in_all(self._root(planned, asked)), tight)
         except NotPossibleError:
-            return None, []
+            return None
+
+    def _fits(self, priced: _Priced) -> bool:
+        """Whether the segment fits, though it may leave no room for addresses."""
+        size = self._chip.tile.buffer.size_bits
+        return all(one.cost.held.most <= size for one in priced.tight)
+
+    def _with_room(self, cost: NodeCost) -> float:
+        """E^n D^m, more where a segment leaves no room for addresses, so that it has to be much cheaper."""
+        return self._objective(cost) * (1.0 if cost.held.most <= self._roomy else TIGHT)
 
     def _root(self, planned: PlannedNode, asked: LeavesAsked) -> NodeCost:
         return self._node(planned, 0, self._chip.tiles, True, asked)

@@ -105,10 +105,11 @@ class Costing:
                 cost, fits = self._evaluator.segment_as_if_fitting(self._slicing.node(scheme))
             except NotPossibleError:
                 return None
-            self._outlooks[key] = (
-                None if fits else BatchCost(running_pj(cost, self._evaluator.chip), cost.cycles)
-            )
+            self._outlooks[key] = None if fits else self._batch_cost(cost)
         return self._outlooks[key]
+
+    def _batch_cost(self, cost: NodeCost) -> BatchCost:
+        return BatchCost(running_pj(cost, self._evaluator.chip), cost.cycles)
 
     def _cost(self, scheme: Scheme) -> None:
         found = self._one_alike(scheme)
