@@ -263,7 +263,7 @@ def test_schedules_that_cannot_be_counted_say_why(
 def test_tiles_that_share_weights_hold_layers_that_others_do_not(
     solve: Command, command_line: Command, tmp_path: Path
 ) -> None:
-    """Three layers of 4 KiB of weights each, on tiles of 8 KiB: shared, all of them run in one segment."""
+    """Three layers of 4 KiB of weights each, on tiles of 8 KiB: shared, they stay there and move but once."""
     wide: Any = json.loads(json.dumps(CHAIN))
     wide["layers"].append({**wide["layers"][1], "name": "c", "ifm_prevs": [1]})
     for number, layer in enumerate(wide["layers"]):
@@ -272,6 +272,7 @@ def test_tiles_that_share_weights_hold_layers_that_others_do_not(
     chip = (FOLDER / "set-edge.yaml").read_text().replace("size: 1 MiB", "size: 8 KiB", 1)
     chip = chip.replace("output_stream: 10 KiB", "output_stream: 0.5 KiB")
     chip = chip.replace("mesh: [4, 4]", "mesh: [2, 2]").replace("stripe: 4", "stripe: 2")
+    chip = chip.replace("bandwidth: 16 B/cycle", "bandwidth: 2 B/cycle")
     (tmp_path / "small.yaml").write_text(chip)
     asked = ("--network", "wide.json", "--chip", "small.yaml", "--batch", "8", "--solver", "kapla_schedule")
     answers = []
@@ -282,13 +283,9 @@ def test_tiles_that_share_weights_hold_layers_that_others_do_not(
     alone, sharing = answers
     assert "share_weights" not in alone
     assert sharing["share_weights"]
-    print(
-        [leaf.get("sharers") for leaf in sharing["leaves"]],
-        [leaf.get("sharers") for leaf in alone["leaves"]],
-        sharing["objective"] / alone["objective"],
-    )
+    assert sum(leaf.get("sharers", 1) > 1 for leaf in sharing["leaves"]) >= 2
     assert not any("sharers" in leaf for leaf in alone["leaves"])
-    assert sharing["objective"] < 0.5 * alone["objective"]
+    assert sharing["objective"] < 0.7 * alone["objective"]
     (tmp_path / "schedule.json").write_text(out)
     status, again, _ = command_line("evaluate", "schedule.json", "--json")
     assert (status, json.loads(again)["latency_cycles"]) == (0, sharing["cycles"])
