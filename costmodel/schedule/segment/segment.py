@@ -82,10 +82,10 @@ Array = NDArray[Any]
 ROOM = 1 / 32
 """The part of a buffer that stays free where prices choose what it holds. In buffers that are full to the
 last bits no addresses are found for data of many sizes that comes and goes."""
-
-
-TIGHT = 1.1
-"""How many times E^n D^m counts of a segment that leaves less room than that."""
+TIGHT = 2.0
+"""How many times E^n D^m counts of a segment that leaves less room than that. Room is worth more than
+addresses: the next segment's first data comes into it while the last of this one computes, which its own cost
+does not tell."""
 
 
 class LeavesAsked(NamedTuple):
