@@ -15,8 +15,8 @@ counts only for leaves that hold something then:
 
 So the price of weights that stay is that of all moments together, as they take their bits at each. Prices
 begin low, and those of each cut that overflows rise step by step until the segment fits. The last rise is
-then halved, and made for as few leaves as it takes. Where it does not fit in MOST_RISES steps, its leaves take
-the fewest bits that they can.
+then halved, and made for as few leaves as it takes. Where it does not fit in MOST_RISES steps, its leaves
+take the fewest bits that they can.
 """
 
 from __future__ import annotations
