@@ -142,7 +142,9 @@ class Candidates:
             self._rounds += 1
 
     def _cost(self, schemes: list[Scheme], limit: CostingLimit) -> None:
-        self.costing.cost(schemes, limit)
+        params = self.slicing.params
+        # a ranking that is not repeated, or that ranks nothing, asks for no scheme a second time
+        self.costing.cost(schemes, limit, in_two_steps=not params.rounds and params.chains > 0)
         for scheme in schemes:
             if expected := self.costing.as_if_fitting.get(scheme):
                 self._ranking.expect(scheme, expected)

@@ -69,11 +69,11 @@ class Costing:
         self.as_if_fitting: dict[Scheme, BatchCost] = {}
         self.reason = "too few were costed"
 
-    def cost(self, wanted: Sequence[Scheme], limit: CostingLimit) -> None:
+    def cost(self, wanted: Sequence[Scheme], limit: CostingLimit, in_two_steps: bool = False) -> None:
         """Cost the ``wanted`` schemes one after the other, none twice, up to the ``limit``.
 
-        Most schemes that overflow are in no good chain even as if they fitted, so the first time they are
-        costed only so.
+        Most schemes that overflow are in no good chain even as if they fitted. So ``in_two_steps`` they are
+        costed as if they did the first time that they are wanted, and in full the second time.
 
         The tile costs that all of them need are requested first and together. If this process cannot solve
         some of them, TileCostsNeeded is raised before anything is costed, so that they are solved side by
@@ -89,7 +89,7 @@ class Costing:
                 del self.as_if_fitting[scheme]
             else:
                 limit.count += 1
-                if (expected := self._expected(scheme)) is not None:
+                if in_two_steps and (expected := self._expected(scheme)) is not None:
                     self.as_if_fitting[scheme] = expected
                     continue
             self._known.add(scheme)
