@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
+from itertools import accumulate
+from math import inf
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,9 +21,9 @@ from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.leaf.geometry import ranges_of, same_shapes
 from costmodel.schedule.leaf.leaf_layer import LeafLayer
 from costmodel.schedule.tile_cost import TileCosts
-from solvers.schedule.kapla.estimate import Computed
-from solvers.schedule.kapla.regions import Region, Regions
-from solvers.schedule.kapla.segments import Scheme
+from solvers.divisors import divisors
+from solvers.schedule.kapla.regions import Regions
+from solvers.schedule.kapla.segments import BatchDivision, Scheme, Segment
 from solvers.schedule.tiles.cost_table import offered_partitions
 
 Array = NDArray[Any]
@@ -42,6 +43,23 @@ class LeafFootprint(NamedTuple):
     inputs: float
 
 
+class _FootprintTable:
+    """Footprints by layer and tiles, and by samples; ``numbers`` [rows, columns, 4] are NaN until known."""
+
+    def __init__(self, columns: int) -> None:
+        self.numbers = np.full((64, columns, len(LeafFootprint._fields)), np.nan)
+        self._rows: dict[tuple[int, int], int] = {}
+
+    def row(self, number: int, tiles: int) -> int:
+        """The row of a layer on so many tiles, a new one if it has none."""
+        found = self._rows.get((number, tiles))
+        if found is None:
+            found = self._rows[number, tiles] = len(self._rows)
+            if found == len(self.numbers):
+                self.numbers = np.concatenate([self.numbers, np.full_like(self.numbers, np.nan)])
+        return found
+
+
 @dataclass(frozen=True)
 class Footprints:
     """The footprints of leaves of ``graph`` on ``chip``, each computed once, and what follows for schemes.
@@ -56,72 +74,63 @@ class Footprints:
     _same: list[int] = field(init=False)
     _ranges: Any = field(init=False)
     _layers: dict[int, LeafLayer] = field(default_factory=dict)
-    _known: dict[tuple[int, int], Computed[int, LeafFootprint | None]] = field(default_factory=dict)
+    _table: _FootprintTable = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_same", same_shapes(self.graph))
         object.__setattr__(self, "_ranges", ranges_of(self.chip.tiles))
+        object.__setattr__(self, "_table", _FootprintTable(len(divisors(self.regions.slicing.batch))))
 
     def may_fit(self, scheme: Scheme) -> bool:
-        """Whether the chip may be able to run the scheme on its tiles; False is certain, True is not.
+        """Whether the chip may be able to run the scheme on its tiles; False is certain, True is not."""
+        return bool(self.fitting(scheme.segment, (scheme.division,)))
 
-        Nothing is said of schemes whose leaves have other partitions to choose from: with bands, or with
-        weights that tiles share. Nor of a layer with the whole batch, which may be mapped on the whole chip.
+    def fitting(self, segment: Segment, divisions: tuple[BatchDivision, ...]) -> tuple[BatchDivision, ...]:
+        """Those of the ``divisions`` with which the chip may be able to run the segment on its tiles.
+
+        Each leaf has a partition that fits, and the data that is there with it does. Nothing is said of
+        divisions whose leaves have other partitions to choose from: with bands, or with weights that tiles
+        share. Nor of a layer with the whole batch, which may be mapped on the whole chip.
         """
-        segment = scheme.segment
-        if scheme.bands > 1 or self.tile_costs.shares_weights:
-            return True
-        if len(segment) == 1 and scheme.subbatches == 1:
-            return True
-        in_turn = segment.kind == "turns"
-        return all(
-            self._regions_fit[region, in_turn][scheme.subbatches] for region in self.regions.of(segment)
+        if self.tile_costs.shares_weights:
+            return divisions
+        asked = [one for one in divisions if one.bands == 1 and (len(segment) > 1 or one.subbatches > 1)]
+        if not asked:
+            return divisions
+        left = dict(zip(asked, self._fits(segment, [one.subbatches for one in asked]), strict=True))
+        return tuple(one for one in divisions if left.get(one, True))
+
+    def _fits(self, segment: Segment, subbatches: list[int]) -> list[bool]:
+        """Whether a segment may fit in each of these numbers of sub-batches."""
+        from solvers.schedule.kapla.footprint_kernel import FootprintQuestion, segment_fits
+
+        regions, table, batch = self.regions.of(segment), self._table, self.regions.slicing.batch
+        numbers = [(number, region.tiles) for region in regions for number in region.layers]
+        rows = [table.row(self._same[number], tiles) for number, tiles in numbers]
+        columns, tile = [divisors(batch).index(batch // count) for count in subbatches], self.chip.tile
+        asked = FootprintQuestion(
+            np.array(rows, np.int64),
+            np.array([0, *accumulate(len(region.layers) for region in regions)], np.int64),
+            segment.kind == "turns",
+            np.array(columns, np.int64),
+            np.array(subbatches, np.int64),
+            tile.free_bits,
+            tile.buffer.size_bits,
         )
+        fits = np.zeros(len(subbatches), np.bool_)
+        missing = segment_fits(table.numbers, asked, 0, fits)
+        while missing >= 0:
+            layer, at = divmod(missing, len(subbatches))
+            samples, (number, tiles) = batch // subbatches[at], numbers[layer]
+            table.numbers[rows[layer], columns[at]] = self.of(number, samples, tiles) or inf
+            missing = segment_fits(table.numbers, asked, at, fits)
+        found: list[bool] = fits.tolist()
+        return found
 
-    @cached_property
-    def _regions_fit(self) -> Computed[tuple[Region, bool], Computed[int, bool]]:
-        """By region, and whether it is a segment in turns, and by sub-batches: whether it may fit."""
-
-        def of_region(key: tuple[Region, bool]) -> Computed[int, bool]:
-            return Computed(lambda subbatches: self._region_may_fit(*key, subbatches))
-
-        return Computed(of_region)
-
-    def _region_may_fit(self, region: Region, in_turn: bool, subbatches: int) -> bool:
-        """Whether each leaf of a region has a partition that fits, and the data that is there with it does.
-
-        While a leaf runs, the data of the next one arrives (``costmodel.schedule.segment.buffers``). In a
-        segment in turns that of the first one does so after the last, for the next sub-batch; in a region of
-        a pipeline the inputs of the next sub-batch arrive all the time.
-        """
-        batch, again = self.regions.slicing.batch // subbatches, subbatches > 1
-        leaves, tile, known = [], self.chip.tile, self.of(batch, region.tiles)
-        for number in region.layers:
-            leaf = known[number]
-            if leaf is None:
-                return False
-            leaves.append(leaf)
-        if len(leaves) == 1:
-            return not again or leaves[0].repeated <= tile.free_bits
-        following = [leaf.ahead for leaf in leaves[1:]]
-        following.append(leaves[0].ahead if in_turn and again else 0.0)
-        arriving = leaves[0].inputs if again and not in_turn else 0.0
-        most = max(leaf.running + ahead for leaf, ahead in zip(leaves, following, strict=True))
-        return most + arriving <= tile.buffer.size_bits
-
-    def of(self, batch: int, tiles: int) -> Computed[int, LeafFootprint | None]:
-        """By layer the footprint of ``batch`` samples on ``tiles`` tiles; None if no partition fits."""
-        if (batch, tiles) not in self._known:
-            found: Computed[int, LeafFootprint | None]
-
-            def footprint(number: int) -> LeafFootprint | None:
-                if (same := self._same[number]) != number:
-                    return found[same]
-                ways = [way for way in self._ways(number, batch, tiles) if way.shape[1]]
-                return LeafFootprint(*np.concatenate(ways, axis=1).min(axis=1).tolist()) if ways else None
-
-            self._known[batch, tiles] = found = Computed(footprint)
-        return self._known[batch, tiles]
+    def of(self, number: int, samples: int, tiles: int) -> LeafFootprint | None:
+        """The footprint of ``samples`` of a layer on ``tiles`` tiles; None if no partition fits."""
+        ways = [way for way in self._ways(self._same[number], samples, tiles) if way.shape[1]]
+        return LeafFootprint(*np.concatenate(ways, axis=1).min(axis=1).tolist()) if ways else None
 
     def _ways(self, number: int, batch: int, tiles: int) -> Iterator[Array]:
         """The numbers [4, n] of a footprint for each partition that fits: with pinned weights, then streamed.
