@@ -41,15 +41,19 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 
 
-@dataclass(frozen=True)
-class BatchCost:
+class BatchCost(NamedTuple):
     """Energy (pJ) and cycles of a scheme or chain for the samples of one pass (``Slicing.passes``)."""
 
     energy_pj: float
     cycles: float
 
-    def __add__(self, other: BatchCost) -> BatchCost:
+    def and_then(self, other: BatchCost) -> BatchCost:
+        """The cost of both, one after the other."""
         return BatchCost(self.energy_pj + other.energy_pj, self.cycles + other.cycles)
+
+    def less(self, saved: BatchCost) -> BatchCost:
+        """The cost without what is ``saved``."""
+        return BatchCost(self.energy_pj - saved.energy_pj, self.cycles - saved.cycles)
 
 
 class SegmentAccesses(NamedTuple):
