@@ -7,7 +7,6 @@ count. Neither knows which partition the chip model will choose, for that depend
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import accumulate
 from math import inf
@@ -128,45 +127,45 @@ class Footprints:
         return found
 
     def of(self, number: int, samples: int, tiles: int) -> LeafFootprint | None:
-        """The footprint of ``samples`` of a layer on ``tiles`` tiles; None if no partition fits."""
-        ways = [way for way in self._ways(self._same[number], samples, tiles) if way.shape[1]]
-        return LeafFootprint(*np.concatenate(ways, axis=1).min(axis=1).tolist()) if ways else None
+        """The footprint of ``samples`` of a layer on ``tiles`` tiles; None if no partition fits.
 
-    def _ways(self, number: int, batch: int, tiles: int) -> Iterator[Array]:
-        """The numbers [4, n] of a footprint for each partition that fits: with pinned weights, then streamed.
-
-        A tile that streams holds two slices, as one arrives while the other is used, and with the inputs of
-        the next run its first slice comes, too. A single slice is all weights, which may as well be pinned.
-        Weights that another layer makes arrive as inputs do.
+        Partitions are those with pinned weights, then those with streamed ones. A tile that streams holds two
+        slices, as one arrives while the other is used, and with the inputs of the next run its first slice
+        comes, too. A single slice is all weights, which may as well be pinned. Weights that another layer
+        makes arrive as inputs do.
         """
+        number = self._same[number]
         if number not in self._layers:
             self._layers[number] = LeafLayer(self.graph, number, self.chip)
         leaf, free = self._layers[number], self.chip.tile.free_bits
-        for streamed in (False, True):
-            parts, slices = offered_partitions(self.tile_costs, number, batch, tiles, streamed)
-            if streamed:
-                parts, slices = parts[slices > 1], slices[slices > 1]
-            if not len(parts):
-                continue
-            volumes = leaf.volumes(batch, parts, self._ranges)
-            # each [n, 2]: on the fullest tile and on the mean tile
-            share = np.array([1, 1 / tiles])
-            inputs = volumes[:, :2] * (leaf.layer.input_tensors * leaf.bits.inputs) * share
-            weights = volumes[:, 2:] * leaf.bits.weights * share
-            first, again = weights, np.zeros(len(parts))
-            if leaf.layer.weight_producers:
-                again = weights[:, 0]
-            if streamed:
-                first = np.stack(
-                    [leaf.slice_bits(volumes[:, 2] * leaf.bits.weights, slices), weights[:, 1] / slices],
-                    axis=1,
-                )
-                again = first[:, 0]
-            held = inputs + first * (2 if streamed else 1)
-            numbers = (
-                held[:, 0] + inputs[:, 0] + again,
-                held[:, 1],
-                inputs[:, 1] + first[:, 1],
-                inputs[:, 1],
+        pinned, _ = offered_partitions(self.tile_costs, number, samples, tiles, False)
+        cut, slices = offered_partitions(self.tile_costs, number, samples, tiles, True)
+        cut, slices = cut[slices > 1], slices[slices > 1]
+        parts = np.concatenate([pinned, cut])
+        if not len(parts):
+            return None
+        volumes = leaf.volumes(samples, parts, self._ranges)
+        # each [n, 2]: on the fullest tile and on the mean tile
+        share = np.array([1, 1 / tiles])
+        inputs = volumes[:, :2] * (leaf.layer.input_tensors * leaf.bits.inputs) * share
+        first = volumes[:, 2:] * leaf.bits.weights * share
+        again = first[:, 0].copy() if leaf.layer.weight_producers else np.zeros(len(parts))
+        at_once, streamed = np.ones((len(parts), 1)), slice(len(pinned), None)
+        if len(slices):
+            of_tile = volumes[streamed, 2] * leaf.bits.weights
+            first[streamed, 0], first[streamed, 1] = (
+                leaf.slice_bits(of_tile, slices),
+                first[streamed, 1] / slices,
             )
-            yield np.stack(numbers)[:, held[:, 0] <= free]
+            again[streamed], at_once[streamed] = first[streamed, 0], 2
+        held = inputs + first * at_once
+        fits = held[:, 0] <= free
+        if not fits.any():
+            return None
+        numbers = (
+            held[:, 0] + inputs[:, 0] + again,
+            held[:, 1],
+            inputs[:, 1] + first[:, 1],
+            inputs[:, 1],
+        )
+        return LeafFootprint(*np.stack(numbers)[:, fits].min(axis=1).tolist())
