@@ -10,8 +10,8 @@ from random import Random
 
 from solvers.budget import InTime, always_in_time
 from solvers.schedule.kapla.costing import Costing, CostingLimit
-from solvers.schedule.kapla.estimate import BatchCost, Estimates, SegmentEstimates
-from solvers.schedule.kapla.footprints import Footprints
+from solvers.schedule.kapla.estimates.estimate import BatchCost, Estimates, SegmentEstimates
+from solvers.schedule.kapla.estimates.footprints import Footprints
 from solvers.schedule.kapla.pareto import Estimated, undominated
 from solvers.schedule.kapla.ranking import Ranking
 from solvers.schedule.kapla.segments import BatchDivision, Scheme, Segment, Slicing

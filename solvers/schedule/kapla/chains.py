@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import inf
 from typing import NamedTuple
 
-from solvers.schedule.kapla.estimate import BatchCost
+from solvers.schedule.kapla.estimates.estimate import BatchCost
 from solvers.schedule.kapla.segments import BatchDivision, Scheme, Segment
 from solvers.schedule.objective import Objective
 

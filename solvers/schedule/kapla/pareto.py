@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.budget import InTime, always_in_time
-from solvers.schedule.kapla.estimate import SegmentEstimates
+from solvers.schedule.kapla.estimates.estimate import SegmentEstimates
 from solvers.schedule.kapla.segments import Segment
 
 Estimated = tuple[Segment, SegmentEstimates]
@@ -22,10 +22,10 @@ def undominated(
     """The schemes that no other scheme of the same layers dominates (section IV-B's second pass of pruning).
 
     One scheme dominates another if it has no more accesses of any kind and takes at most ``margin`` times the
-    other's cycles. The kinds of accesses are those of :class:`.estimate.SegmentAccesses`. The paper compares
-    accesses only; with cycles as well, a faster scheme with more accesses stays. A ``margin`` below 1 asks
-    for clearly fewer cycles, because all these numbers are estimates. With 1, equal cycles do, and of equal
-    schemes the first stays. When the time is up, all schemes not compared by then stay.
+    other's cycles. The kinds of accesses are those of :class:`.estimates.estimate.SegmentAccesses`. The paper
+    compares accesses only; with cycles as well, a faster scheme with more accesses stays. A ``margin`` below
+    1 asks for clearly fewer cycles, because all these numbers are estimates. With 1, equal cycles do, and of
+    equal schemes the first stays. When the time is up, all schemes not compared by then stay.
     """
     kept: list[Estimated] = []
     # Alike segments have the very same estimates, so the same of their schemes stay.

@@ -20,9 +20,9 @@ from solvers.schedule.chip_model import ChipModel, chip_model_of
 from solvers.schedule.kapla.candidates import Candidates, Pruned, pruned_schemes
 from solvers.schedule.kapla.chains import Chain, best_chain
 from solvers.schedule.kapla.costing import Costing, CostingLimit
-from solvers.schedule.kapla.estimate import Estimates
-from solvers.schedule.kapla.floors import LayerFloor
-from solvers.schedule.kapla.footprints import Footprints
+from solvers.schedule.kapla.estimates.estimate import Estimates
+from solvers.schedule.kapla.estimates.floors import LayerFloor
+from solvers.schedule.kapla.estimates.footprints import Footprints
 from solvers.schedule.kapla.params import Params
 from solvers.schedule.kapla.regions import Regions
 from solvers.schedule.kapla.segments import Scheme, Slicing

@@ -17,8 +17,8 @@ from costmodel.schedule.starts import slowest_by_stage
 from costmodel.schedule.tree.segment_flow import SegmentFlow, Wiring
 from solvers.schedule import kapla
 from solvers.schedule.chip_model import ChipModel
-from solvers.schedule.kapla.estimate import Estimates
-from solvers.schedule.kapla.floors import LayerFloor
+from solvers.schedule.kapla.estimates.estimate import Estimates
+from solvers.schedule.kapla.estimates.floors import LayerFloor
 from solvers.schedule.kapla.regions import Region, Regions
 from solvers.schedule.kapla.segments import BatchDivision, Scheme, Segment, Slicing
 from solvers.schedule.problem import ScheduleProblem

@@ -24,7 +24,7 @@ from solvers.schedule import kapla
 from solvers.schedule.chip_model import ChipModel, LastEvaluator
 from solvers.schedule.kapla import solver as kapla_solver
 from solvers.schedule.kapla.costing import Costing
-from solvers.schedule.kapla.estimate import BatchCost, SchemeEstimate, SegmentAccesses
+from solvers.schedule.kapla.estimates.estimate import BatchCost, SchemeEstimate, SegmentAccesses
 from solvers.schedule.kapla.pareto import undominated
 from solvers.schedule.kapla.segments import BatchDivision, Scheme, Segment, Slicing
 from solvers.schedule.problem import ScheduleProblem, ScheduleSolution, violations

@@ -8,7 +8,12 @@ from random import Random
 import numpy as np
 import pytest
 
-from solvers.schedule.kapla.estimate import BatchCost, SchemeEstimate, SegmentAccesses, SegmentEstimates
+from solvers.schedule.kapla.estimates.estimate import (
+    BatchCost,
+    SchemeEstimate,
+    SegmentAccesses,
+    SegmentEstimates,
+)
 from solvers.schedule.kapla.pareto import undominated
 from solvers.schedule.kapla.segments import BatchDivision, Scheme, Segment
 

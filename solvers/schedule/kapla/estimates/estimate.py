@@ -24,14 +24,14 @@ from numpy.typing import NDArray
 from costmodel.hardware.chip import Chip
 from costmodel.schedule.remembered import Remembered
 from costmodel.schedule.tree.segment_flow import Wiring
-from solvers.schedule.kapla.floors import LayerFloor
-from solvers.schedule.kapla.leaf_floors import LeafFloors
-from solvers.schedule.kapla.leaf_tables import LeafTables
+from solvers.schedule.kapla.estimates.floors import LayerFloor
+from solvers.schedule.kapla.estimates.leaf_floors import LeafFloors
+from solvers.schedule.kapla.estimates.leaf_tables import LeafTables
 from solvers.schedule.kapla.regions import Regions
 from solvers.schedule.kapla.segments import BatchDivision, Scheme, Segment, Slicing
 
 if TYPE_CHECKING:
-    from solvers.schedule.kapla.estimate_kernel import (
+    from solvers.schedule.kapla.estimates.estimate_kernel import (
         KernelNetwork,
         KernelPrices,
         KernelScratch,
@@ -179,7 +179,7 @@ class Estimates:
 
         ``streams``: all weights stream where there is one band; else all stay.
         """
-        from solvers.schedule.kapla.estimate_kernel import hold
+        from solvers.schedule.kapla.estimates.estimate_kernel import hold
 
         one = self._kernel_segment(segment, divisions)
         tables = self._tables(divisions)
@@ -199,7 +199,7 @@ class Estimates:
         pinned is there at the same time, and streamed is what is left). Where each region fits but not the
         whole segment, those of one of all layers. With bands none come again.
         """
-        from solvers.schedule.kapla.estimate_kernel import FoundLeast, estimate
+        from solvers.schedule.kapla.estimates.estimate_kernel import FoundLeast, estimate
 
         every = self.slicing.divisions(segment)
         known = every if set(divisions) <= set(every) else tuple(divisions)
@@ -223,7 +223,7 @@ class Estimates:
 
     def _kernel_segment(self, segment: Segment, divisions: tuple[BatchDivision, ...]) -> KernelSegment:
         """A segment with the rows of its layers in the table for these divisions."""
-        from solvers.schedule.kapla.estimate_kernel import KernelSegment
+        from solvers.schedule.kapla.estimates.estimate_kernel import KernelSegment
 
         key = segment, divisions
         found = self._asked.get(key)
@@ -274,7 +274,7 @@ class Estimates:
 
     @cached_property
     def _network(self) -> KernelNetwork:
-        from solvers.schedule.kapla.estimate_kernel import KernelNetwork
+        from solvers.schedule.kapla.estimates.estimate_kernel import KernelNetwork
 
         floors, readers = self.floors, Wiring.of(self.slicing.problem.graph.producers).consumers
         inputs = [one for floor in floors for one in floor.inputs]
@@ -292,7 +292,7 @@ class Estimates:
     @cached_property
     def _prices(self) -> KernelPrices:
         """What transfers cost: a bit between DRAM and a tile crosses as many links as to the nearest tile."""
-        from solvers.schedule.kapla.estimate_kernel import KernelPrices
+        from solvers.schedule.kapla.estimates.estimate_kernel import KernelPrices
 
         chip, hop_pj = self.chip, self.chip.noc.hop_pj_per_bit
         away_pj = self._hops_to_dram * hop_pj
@@ -307,7 +307,7 @@ class Estimates:
 
     @cached_property
     def _scratch(self) -> KernelScratch:
-        from solvers.schedule.kapla.estimate_kernel import KernelScratch
+        from solvers.schedule.kapla.estimates.estimate_kernel import KernelScratch
 
         layers = len(self.floors)
         whole = (np.zeros(layers, np.int64) for _ in range(4))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.schedule.kapla.leaf_floors import LeafFloors, LeafWay
+from solvers.schedule.kapla.estimates.leaf_floors import LeafFloors, LeafWay
 from solvers.schedule.kapla.regions import Region
 from solvers.schedule.kapla.segments import BatchDivision
 
@@ -28,7 +28,7 @@ class LeafTables:
     def __init__(
         self, floors: LeafFloors, batch: int, divisions: Sequence[BatchDivision], share_weights: bool
     ) -> None:
-        from solvers.schedule.kapla.estimate_kernel import KernelDivisions, LeafTable
+        from solvers.schedule.kapla.estimates.estimate_kernel import KernelDivisions, LeafTable
 
         subbatches, bands = np.array(divisions, np.int64).T.copy()
         self.divisions = KernelDivisions(batch, subbatches, bands)
@@ -50,7 +50,7 @@ class LeafTables:
 
     def _added(self, number: int, tiles: int) -> int:
         """The number of a new row."""
-        from solvers.schedule.kapla.estimate_kernel import LeafTable
+        from solvers.schedule.kapla.estimates.estimate_kernel import LeafTable
 
         row = self._rows[number, tiles] = len(self._rows)
         if row == len(self.table.fits):

@@ -1,4 +1,4 @@
-"""Whether the footprints of a segment's leaves fit the buffers, for all divisions of its batch, compiled."""
+"""Whether the footprints of a segment's leaves fit the buffers, for all divisions of its batch: compiled."""
 
 from __future__ import annotations
 

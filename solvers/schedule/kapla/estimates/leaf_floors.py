@@ -13,7 +13,7 @@ from costmodel.hardware.chip import Chip
 from costmodel.schedule.layer_graph.element_bits import ElementBits
 from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.leaf.geometry import same_shapes
-from solvers.schedule.kapla.floors import LayerFloor
+from solvers.schedule.kapla.estimates.floors import LayerFloor
 from solvers.schedule.tiles.layer_parts import factorization_array
 from solvers.schedule.tiles.partition_ranking import held_weights, least_inputs
 

@@ -101,7 +101,7 @@ class Footprints:
 
     def _fits(self, segment: Segment, subbatches: list[int]) -> list[bool]:
         """Whether a segment may fit in each of these numbers of sub-batches."""
-        from solvers.schedule.kapla.footprint_kernel import FootprintQuestion, segment_fits
+        from solvers.schedule.kapla.estimates.footprint_kernel import FootprintQuestion, segment_fits
 
         regions, table, batch = self.regions.of(segment), self._table, self.regions.slicing.batch
         numbers = [(number, region.tiles) for region in regions for number in region.layers]
