@@ -1,9 +1,9 @@
 """What segments hold and cost at least, all divisions of their batch at once, compiled.
 
 :mod:`.estimate` says what the numbers mean. Tables have a row for each layer on each number of tiles, and a
-column for each division of a batch. A segment is some rows of them, in the order of its layers, and its regions are
-consecutive layers: one region of all layers where they take turns, a region a layer in a pipeline, something
-in between where layers are grouped.
+column for each division of a batch. A segment is some of these rows, in the order of its layers. Its regions
+are consecutive layers: one region of all layers where they take turns, a region a layer in a pipeline,
+something in between where layers are grouped.
 """
 
 from __future__ import annotations
