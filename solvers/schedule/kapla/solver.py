@@ -17,6 +17,7 @@ from solvers.divisors import divisors
 from solvers.outcome import Outcome, noting_limits
 from solvers.schedule.answer_time import kept_for_recount, prepare_bound
 from solvers.schedule.chip_model import ChipModel, chip_model_of
+from solvers.schedule.garbage import garbage_rarely
 from solvers.schedule.kapla.candidates import Candidates, Pruned, pruned_schemes
 from solvers.schedule.kapla.chains import Chain, best_chain
 from solvers.schedule.kapla.costing import Costing, CostingLimit
@@ -35,6 +36,7 @@ DEFAULT = Params()
 
 
 @noting_limits
+@garbage_rarely()
 def solve(problem: ScheduleProblem, budget: Budget, params: Params = DEFAULT) -> Outcome[ScheduleSolution]:
     """The best chain of the schemes that are worth costing in full (section IV-B), as a tree.
 
