@@ -1,8 +1,8 @@
 """Where layers next to each other pay as a pipeline on KAPLA's 16 x 16 nodes, and where not, by cause.
 
 Two or three layers of a network, each of which reads the one before and no other, are a network of their own.
-Of the ways to run them those are costed whose least E D (:mod:`solvers.schedule.kapla.estimate`) is below the
-best of its form that was found before, at most MOST_COSTED that are possible. The forms are::
+Of the ways to run them those are costed whose least E D (:mod:`solvers.schedule.kapla.estimates.estimate`) is
+below the best of its form that was found before, at most MOST_COSTED that are possible. The forms are::
 
     alone           each layer a segment of its own: on tiles or mapped on the whole chip, in sub-batches
     turns           one segment, the layers in turn on all tiles, in sub-batches
@@ -42,8 +42,8 @@ from kapla_evaluation.tables import Table
 from solvers.budget import Stopwatch
 from solvers.schedule.chip_model import ChipModel
 from solvers.schedule.kapla import Params
-from solvers.schedule.kapla.estimate import Estimates
-from solvers.schedule.kapla.floors import LayerFloor
+from solvers.schedule.kapla.estimates.estimate import Estimates
+from solvers.schedule.kapla.estimates.floors import LayerFloor
 from solvers.schedule.kapla.regions import Regions
 from solvers.schedule.kapla.segments import Scheme, Slicing
 from solvers.schedule.kapla.solver import VERSION

@@ -26,8 +26,9 @@ whole chip begins and ends by itself: its fill and drain are part of its cycles 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from math import ceil
 from typing import Any, NamedTuple
 
@@ -129,8 +130,8 @@ class Ending:
     """When that step has ended."""
     held: Array
     """Bits in the tile's buffer during that step."""
-    made: Mapping[str, MadeOutputs]
-    """By layer: from its runs follows when its outputs are in DRAM."""
+    made: Mapping[str, tuple[int, int, int, int, int]]
+    """By layer the numbers of its :class:`MadeOutputs`, which few layers are ever asked for."""
     last: _LastRuns
     running: int
     """Cycles of the segment from its start, when its first data has come; on a chip of one tile, where that
@@ -147,24 +148,23 @@ class Ending:
         whole = _overlaps_itself(cost, chip)
         running = cost.cycles if whole else first.running
         late = first.early * chip.dram.bits_per_cycle  # bits that come ahead and may not be there yet
-        leaves = list(_ending(cost, 0, running))
+        leaves = _ending(cost, 0, running, [])
         last = [one for one in leaves if one.is_last]  # of their tiles, which follow one another
         tiles = [one.leaf.tiles for one in last]
         later = [runs_on_tiles(one.leaf).later for one in leaves]
-        taken = [max(1, one.running) for one in later]
-        bands = cost.node.bands if isinstance(cost.node, Cut) else 1
-        runs = [bands * (cost.node.batch // one.leaf.node.batch) for one in leaves]
-        made = {
-            one.leaf.node.layer: MadeOutputs(one.done, cycles, times, bands, one.leaf.node.batch)  # type: ignore[union-attr]
-            for one, cycles, times in zip(leaves, taken, runs, strict=True)
-        }
+        done, taken = [one.done for one in leaves], [max(1, one.running) for one in later]
+        samples, bands = cost.node.batch, cost.node.bands if isinstance(cost.node, Cut) else 1
+        batches = [one.leaf.node.batch for one in leaves]
+        runs = [bands * (samples // batch) for batch in batches]
+        layers = [one.leaf.node.layer for one in leaves]  # type: ignore[union-attr]
+        of_layers = zip(done, taken, runs, repeat(bands, len(leaves)), batches, strict=True)
         return Ending(
             np.repeat([one.begun for one in last], tiles),
             np.repeat([one.done for one in last], tiles),
             np.add.reduce([held for one in last for held in (one.leaf.held.busy, one.leaf.held.weights)]),
-            made,
+            dict(zip(layers, of_layers, strict=True)),
             _LastRuns(
-                np.array([one.done for one in leaves]),
+                np.array(done),
                 np.array(taken),
                 np.array(runs),
                 np.array([one.ahead_bits for one in later]),
@@ -172,7 +172,7 @@ class Ending:
             ),
             running,
             cost.dram_bits if whole else first.dram_bits - first.ahead_bits + late,
-            min(running, chip.least_cycles(0, int(cost.links.max()))),
+            min(running, chip.least_cycles(0, int(np.maximum.reduce(cost.links)))),
         )
 
     def most_saved(self, rate: int) -> int:
@@ -203,7 +203,7 @@ class Ending:
 
     def made_before(self, layer: str, samples: int) -> int:
         """How many cycles before the end of the segment the first ``samples`` of a layer are in DRAM."""
-        made = self.made[layer]
+        made = MadeOutputs._make(self.made[layer])
         needed = made.bands * -(-samples // made.samples)
         return min(made.done + max(0, made.runs - needed) * made.taken, self.running)
 
@@ -221,26 +221,31 @@ class _LastRun(NamedTuple):
     is_last: bool
 
 
-def _ending(cost: NodeCost, done: int, most: int, is_last: bool = True) -> Iterator[_LastRun]:
-    """The last steps of a node's leaves; the node ends ``done`` cycles before the end of its segment.
+def _ending(
+    cost: NodeCost, done: int, most: int, found: list[_LastRun], is_last: bool = True
+) -> list[_LastRun]:
+    """Add the last steps of a node's leaves to those ``found``, from its last child to its first one.
 
-    ``most``: the cycles of the segment, which no time exceeds.
+    The node ends ``done`` cycles before the end of its segment. ``most``: the cycles of the segment, which no
+    time exceeds.
     """
     if not cost.children:
-        step = runs_on_tiles(cost).later.running // max(1, cost.leaf.slices if cost.leaf else 1)
-        if cost.leaf is not None and cost.leaf.gathering is not None:
-            step = cost.leaf.gathering.cycles  # an owner adds up partial sums last
-        yield _LastRun(cost, min(done + step, most), min(done, most), is_last)
-        return
-    taken = [runs_on_tiles(child).later.running for child in cost.children]
-    if isinstance(cost.node, Cut) and cost.node.kind == "T":
-        for child, own in zip(reversed(cost.children), reversed(taken), strict=True):
-            yield from _ending(child, done, most, is_last)
-            done, is_last = done + own, False
-        return
-    slowest = slowest_by_stage(taken, cost.stages)
-    for child, own, stage in zip(cost.children, taken, cost.stages, strict=True):
-        yield from _ending(child, done + sum(slowest[stage:]) - own, most, is_last)
+        leaf, step = cost.leaf, runs_on_tiles(cost).later.running
+        if leaf is not None and leaf.gathering is not None:
+            step = leaf.gathering.cycles  # an owner adds up partial sums last
+        elif leaf is not None and leaf.slices > 1:
+            step //= leaf.slices
+        found.append(_LastRun(cost, min(done + step, most), min(done, most), is_last))
+    elif isinstance(cost.node, Cut) and cost.node.kind == "T":
+        for child in reversed(cost.children):
+            _ending(child, done, most, found, is_last)
+            done, is_last = done + runs_on_tiles(child).later.running, False
+    else:
+        taken = [runs_on_tiles(child).later.running for child in cost.children]
+        slowest = slowest_by_stage(taken, cost.stages)
+        for child, own, stage in zip(cost.children, taken, cost.stages, strict=True):
+            _ending(child, done + sum(slowest[stage:]) - own, most, found, is_last)
+    return found
 
 
 @dataclass(frozen=True)
@@ -280,7 +285,7 @@ class Beginning:
     @staticmethod
     def of(cost: NodeCost, chip: Chip, producers: Mapping[str, Sequence[str]]) -> Beginning:
         """Of a segment on tiles; ``producers``: whom each layer of the network reads."""
-        starting = list(_starting(cost))
+        starting = _starting(cost, True, [])
         leaves = [leaf for leaf, _ in starting]
         weights, inputs = sum(leaf.held.weights for leaf in leaves), sum(leaf.held.ahead for leaf in leaves)
         runs = [runs_on_tiles(leaf) for leaf in leaves]
@@ -332,15 +337,20 @@ def _overlaps_itself(cost: NodeCost, chip: Chip) -> bool:
     return chip.tiles == 1 and not cost.children
 
 
-def _starting(cost: NodeCost, at_once: bool = True) -> Iterator[tuple[NodeCost, bool]]:
-    """The leaves that run first on their tiles, and whether they are of the first stage of every pipeline."""
+def _starting(
+    cost: NodeCost, at_once: bool, found: list[tuple[NodeCost, bool]]
+) -> list[tuple[NodeCost, bool]]:
+    """Add the leaves that run first on their tiles to those ``found``, and whether they are of the first
+    stage of every pipeline.
+    """
     if not cost.children:
-        yield cost, at_once
+        found.append((cost, at_once))
     elif isinstance(cost.node, Cut) and cost.node.kind == "T":
-        yield from _starting(cost.children[0], at_once)
+        _starting(cost.children[0], at_once, found)
     else:
         for child, stage in zip(cost.children, cost.stages, strict=True):
-            yield from _starting(child, at_once and stage == 0)
+            _starting(child, at_once and stage == 0, found)
+    return found
 
 
 def leakage_pj_per_cycle(cost: NodeCost) -> float:

@@ -7,7 +7,7 @@ way to run a layer, cut among tiles with pinned weights, is in ``tiles/cost_tabl
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from costmodel.hardware.chip import Chip
@@ -43,11 +43,12 @@ class WholeChipCosts:
     known: WholeChipNests
     solve: Callable[[Layer, Tensor | None, ElementBits], WholeChipCost | None] | None = None
     _solved: dict[NestShape, WholeChipCost | None] = field(default_factory=dict)
+    _streamed: dict[tuple[NetworkLayer, int], WholeChipCost | None] = field(default_factory=dict)
 
     def cost(self, layer: NetworkLayer, batch: int) -> WholeChipCost | None:
         """The cost of ``batch`` samples of a layer; None where no mapping was found."""
         if not layer.has_weights:
-            return streamed_layer_cost(self.chip, layer, batch)
+            return self._streamed_cost(layer, batch)
         shape = nest_shape(layer, batch, self.chip.tile.widths)
         for costs in (self.known, self._solved):
             if shape in costs:
@@ -57,6 +58,13 @@ class WholeChipCosts:
         bits = ElementBits.of(layer, self.chip.tile.widths)
         self._solved[shape] = self.solve(layer.nest(batch), padded_inputs(layer), bits)
         return self._solved[shape]
+
+    def _streamed_cost(self, layer: NetworkLayer, batch: int) -> WholeChipCost | None:
+        """The cost of a layer without weights, counted once for all layers of its sizes."""
+        sizes = replace(layer, name="", external_c=0, producers=(), weight_producers=(), channels=())
+        if (sizes, batch) not in self._streamed:
+            self._streamed[sizes, batch] = streamed_layer_cost(self.chip, sizes, batch)
+        return self._streamed[sizes, batch]
 
     def learn(self, costs: WholeChipNests) -> None:
         """Add costs that were solved elsewhere."""

@@ -77,11 +77,12 @@ def _schedule(entry: Entry) -> None:
     from solvers.schedule.objective import Objective
     from solvers.schedule.problem import ScheduleProblem
     from solvers.schedule.tiles.cost_table import solved_costs
-    from solvers.schedule.tiles.layer_parts import TileCostDemand
+    from solvers.schedule.tiles.layer_parts import Pruning, TileCostDemand
     from solvers.schedule.tiles.mapper import TileMapper
 
     chip = replace(load_chip("set-edge"), columns=2, rows=2, stripe=2)
-    demand = TileCostDemand(_chain(), chip.tile, 4, 2)
+    # so few partitions that they are ranked
+    demand = TileCostDemand(_chain(), chip.tile, 4, 2, Pruning(most=2))
     model = ChipModel(chip, solved_costs(demand, TileMapper("nvdla")))
     entry.load().solve(ScheduleProblem(demand.graph, model, 2, Objective.named("edp")), LIMIT)
 

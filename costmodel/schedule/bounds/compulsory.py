@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from functools import lru_cache
 from math import prod
 
 from costmodel.hardware.widths import Widths
@@ -73,11 +74,17 @@ def layers_traffic(
 
 def touched_inputs(layer: NetworkLayer, channels: int) -> int:
     """Elements of ``channels`` of one sample's inputs that some window touches."""
+    return channels * _touched_of_channel(layer)
+
+
+@lru_cache(maxsize=65536)
+def _touched_of_channel(layer: NetworkLayer) -> int:
+    """The same of one channel. Bounds ask for it for every number of rounds."""
     space = layer.space(1)
     inputs = next(tensor for tensor in space.tensors if tensor.role == "inputs")
     ranges = {dim: (0, size) for dim, size in space.dims}
     axes = (inputs.axes[axis] for axis in IMAGE_AXES)
-    return channels * prod(axis.touched(ranges, space.length(axis)) for axis in axes)
+    return prod(axis.touched(ranges, space.length(axis)) for axis in axes)
 
 
 def _readers(graph: LayerGraph, staying: frozenset[tuple[int, int]] | None) -> tuple[set[int], set[int]]:

@@ -132,7 +132,7 @@ def held_on_the_way(before: Held, child: Held) -> int:
     from further up.
     """
     held: Array = before.busy + child.from_siblings + child.ahead
-    return int(held.max())
+    return int(np.maximum.reduce(held))
 
 
 def cut_in_space(children: Sequence[Held], subbatches: int) -> Held:
@@ -140,16 +140,18 @@ def cut_in_space(children: Sequence[Held], subbatches: int) -> Held:
 
     A tile belongs to one child, so sums over children have one term a tile.
     """
-    # Producers further up send the data of all sub-batches at once: what the running one needs is in
-    # ``busy``, the rest waits.
-    busy = _total(child.busy + (subbatches - 1) * child.from_further for child in children)
+    busy, ahead = [child.busy for child in children], [child.ahead for child in children]
     if subbatches > 1:
-        busy = busy + _total(child.from_siblings + child.ahead for child in children)
+        # Producers further up send the data of all sub-batches at once: what the running one needs is in
+        # ``busy``, the rest waits.
+        busy += [(subbatches - 1) * child.from_further for child in children if len(child.arriving) > 1]
+        busy += [child.arriving[0] for child in children if child.arriving]
+        busy += ahead
     return Held(
         _above(children, subbatches),
-        _total(child.ahead for child in children),
-        _total(child.weights for child in children),
-        busy,
+        np.add.reduce(ahead),
+        np.add.reduce([child.weights for child in children]),
+        np.add.reduce(busy),
     )
 
 

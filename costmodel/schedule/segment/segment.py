@@ -520,7 +520,7 @@ class SegmentEvaluation:
         # ``links`` counts a whole batch of the segment, and ``on_links`` is of one batch of the cut. Only the
         # root has bands; every cut below it runs once for each band.
         times = self._segment.batch // node.batch * (self._band_count if node.bands == 1 else 1)
-        on_links = self._chip.least_cycles(0, int(links.max()), times)
+        on_links = self._chip.least_cycles(0, int(np.maximum.reduce(links)), times)
         if node.kind == "T":
             held = cut_in_time(holding, node.child_runs, once)
             runs = turns(each, node.child_runs, self._chip, on_links)

@@ -4,9 +4,7 @@ A segment is a run of consecutive layers that has the whole chip while it runs, 
 number of sub-batches, and a chain of schemes covers all layers. ``solver.py`` is the whole search. Its steps:
 
 - ``segments.py`` slices the network, and ``regions.py`` gives the layers of a segment their tiles;
-- ``estimate.py`` bounds from below what a scheme holds and costs, from the least of each layer
-  (``floors.py``) and of a layer on some tiles (``leaf_floors.py``);
-- ``footprints.py`` knows which schemes the buffers hold in none of the partitions that are offered;
+- ``estimates/`` bounds from below what a scheme holds and costs;
 - ``candidates.py`` and ``pareto.py`` prune by these, and ``ranking.py`` ranks what is left;
 - ``costing.py`` has the chip model count the schemes of the best chains;
 - ``chains.py`` finds the best chain of all that were counted.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import inf
@@ -10,9 +10,9 @@ from random import Random
 
 from solvers.budget import InTime, always_in_time
 from solvers.schedule.kapla.costing import Costing, CostingLimit
-from solvers.schedule.kapla.estimate import BatchCost, Estimates, SchemeEstimate
-from solvers.schedule.kapla.footprints import Footprints
-from solvers.schedule.kapla.pareto import undominated
+from solvers.schedule.kapla.estimates.estimate import BatchCost, Estimates, SegmentEstimates
+from solvers.schedule.kapla.estimates.footprints import Footprints
+from solvers.schedule.kapla.pareto import Estimated, undominated
 from solvers.schedule.kapla.ranking import Ranking
 from solvers.schedule.kapla.segments import BatchDivision, Scheme, Segment, Slicing
 
@@ -26,7 +26,7 @@ class Pruned:
     no other dominates.
     """
 
-    schemes: Mapping[Scheme, SchemeEstimate]
+    schemes: Mapping[Scheme, BatchCost]
     segments: int
     sliced: int
     fitting: int
@@ -61,9 +61,9 @@ def pruned_schemes(
     ``in_time`` says that the time is up, the segments not looked at yet are left out.
     """
     params = slicing.params
-    fitting: dict[Scheme, SchemeEstimate] = {}
+    fitting: list[Estimated] = []
     # by what alike segments have in common
-    known: dict[Hashable, dict[BatchDivision, SchemeEstimate]] = {}
+    known: dict[Hashable, SegmentEstimates] = {}
     segments = sliced = 0
     complete = True
     for segment in slicing.segments():
@@ -74,41 +74,44 @@ def pruned_schemes(
         alike = slicing.alike(segment)
         if alike not in known:
             known[alike] = _estimated(slicing, estimates, footprints, segment)
-        fitting |= {Scheme(segment, division): least for division, least in known[alike].items()}
+        fitting.append((segment, known[alike]))
     drawn = _drawn(fitting, params.probability, seed)
+    left = undominated(drawn, params.pareto, in_time) if params.pareto and params.chains else drawn
     return Pruned(
-        schemes=undominated(drawn, params.pareto, in_time) if params.pareto and params.chains else drawn,
+        schemes={Scheme(segment, division): cost for segment, one in left for division, cost in one.costs},
         segments=segments,
         sliced=sliced,
-        fitting=len(fitting),
-        drawn=len(drawn),
+        fitting=sum(len(one) for _, one in fitting),
+        drawn=sum(len(one) for _, one in drawn),
         complete=complete,
     )
 
 
 def _estimated(
     slicing: Slicing, estimates: Estimates, footprints: Footprints, segment: Segment
-) -> dict[BatchDivision, SchemeEstimate]:
+) -> SegmentEstimates:
     """The divisions of a segment's batch that may fit, and what it costs at least with each."""
-    divisions: Iterable[BatchDivision] = slicing.divisions(segment)
+    divisions = slicing.divisions(segment)
     # Fitting is asked first, as it is quick: most schemes do not fit the buffers and need no estimate. What
     # footprints rule out they know for certain, but they have to list partitions for it.
     if slicing.params.prune:
-        fitting = estimates.fitting(segment, slicing.divisions(segment))
-        divisions = [one for one in fitting if footprints.may_fit(Scheme(segment, one))]
+        divisions = footprints.fitting(segment, estimates.fitting(segment, divisions))
     # Empty bands are asked about last, because the rows of all bands have to be found for it.
     left = [one for one in divisions if slicing.has_rows(Scheme(segment, one))]
-    return dict(estimates.least(segment, left))
+    return estimates.least(segment, left)
 
 
-def _drawn(
-    schemes: Mapping[Scheme, SchemeEstimate], probability: float, seed: int
-) -> dict[Scheme, SchemeEstimate]:
+def _drawn(segments: list[Estimated], probability: float, seed: int) -> list[Estimated]:
     """The schemes that are kept, each with ``probability``, independently of the others."""
+    if probability == 1:
+        return segments
     # Drawn in the order of the schemes, so that the same seed keeps the same ones whatever pruning comes
     # after.
     random = Random(seed)
-    return {scheme: least for scheme, least in schemes.items() if random.random() < probability}
+    return [
+        (segment, one.kept([number for number in range(len(one)) if random.random() < probability]))
+        for segment, one in segments
+    ]
 
 
 @dataclass
@@ -171,7 +174,6 @@ class Candidates:
     def _ranking(self) -> Ranking:
         """All schemes with their estimates, which costing replaces."""
         problem, estimated = self.slicing.problem, self.pruned.schemes
-        costs: list[tuple[Scheme, BatchCost | None]]
-        costs = [(scheme, estimate.cost) for scheme, estimate in estimated.items()]
+        costs: list[tuple[Scheme, BatchCost | None]] = [*estimated.items()]
         costs += [(scheme, None) for scheme in self._single if scheme not in estimated]
         return Ranking(costs, len(problem.graph.layers), problem.objective)

@@ -7,19 +7,17 @@ Numbers such as ``end`` count layers: index i of a list of chains has the chains
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from math import inf
 from typing import NamedTuple
 
-from solvers.schedule.kapla.estimate import BatchCost
+from solvers.schedule.kapla.estimates.estimate import BatchCost
 from solvers.schedule.kapla.segments import BatchDivision, Scheme, Segment
 from solvers.schedule.objective import Objective
 
 NOTHING = BatchCost(0.0, 0.0)
 
 
-@dataclass(frozen=True)
-class Chain:
+class Chain(NamedTuple):
     """Schemes one after the other, and the sum of their costs.
 
     It is a linked list from its ``last`` scheme back to the empty chain, so that chains with the same
@@ -113,28 +111,23 @@ def _promising(
     The least energy and the least cycles of all chains up to a scheme, and of all from there on, are found
     one by the other: no chain with the scheme takes less of either.
     """
-    least = {
-        Scheme(segment, division): BatchCost(cost.energy_pj - less.energy_pj, cost.cycles - less.cycles)
+    least = [
+        (segment, division, cost.less(most(Scheme(segment, division))))
         for segment, found in costs.items()
         for division, cost in found.items()
-        for less in (most(Scheme(segment, division)),)
-    }
-    ordered = sorted(least, key=lambda scheme: scheme.segment.end)
+    ]
     none = BatchCost(inf, inf)
     until, after = [NOTHING] + [none] * layers, [none] * layers + [NOTHING]
-    for scheme in ordered:
-        segment = scheme.segment
-        until[segment.end] = _less(until[segment.end], until[segment.first] + least[scheme])
-    for scheme in sorted(ordered, key=lambda scheme: -scheme.segment.first):
-        segment = scheme.segment
-        after[segment.first] = _less(after[segment.first], least[scheme] + after[segment.end])
+    for segment, _, cost in sorted(least, key=lambda one: one[0].end):
+        until[segment.end] = _less(until[segment.end], until[segment.first].and_then(cost))
+    for segment, _, cost in sorted(least, key=lambda one: -one[0].first):
+        after[segment.first] = _less(after[segment.first], cost.and_then(after[segment.end]))
     # sums in another order may differ in their last digits
     enough, kept = value * (1 + 1e-9), dict[Segment, dict[BatchDivision, BatchCost]]()
-    for scheme, cost in least.items():
-        whole = until[scheme.segment.first] + cost + after[scheme.segment.end]
-        if objective.value(whole.energy_pj, whole.cycles) <= enough:
-            found = kept.setdefault(scheme.segment, {})
-            found[scheme.division] = costs[scheme.segment][scheme.division]
+    for segment, division, cost in least:
+        whole = until[segment.first].and_then(cost).and_then(after[segment.end])
+        if objective.value(*whole) <= enough:
+            kept.setdefault(segment, {})[division] = costs[segment][division]
     return kept
 
 
@@ -153,9 +146,8 @@ def _followed(
     if scheme.segment.first == 0:
         yield Chain(cost, scheme, Chain(NOTHING))
     for last, chains in before.items():
-        less = between(last, scheme)
-        more = BatchCost(cost.energy_pj - less.energy_pj, cost.cycles - less.cycles)
-        yield from (Chain(chain.cost + more, scheme, chain) for chain in chains)
+        more = cost.less(between(last, scheme))
+        yield from (Chain(chain.cost.and_then(more), scheme, chain) for chain in chains)
 
 
 def _corners(chains: Iterable[Chain]) -> list[Chain]:
@@ -166,7 +158,7 @@ def _corners(chains: Iterable[Chain]) -> list[Chain]:
     below the line from their own predecessor to it.
     """
     hull: list[Chain] = []
-    for chain in sorted(chains, key=lambda chain: (chain.cost.cycles, chain.cost.energy_pj)):
+    for chain in sorted(chains, key=lambda chain: chain.cost[::-1]):
         if hull and chain.cost.energy_pj >= hull[-1].cost.energy_pj:
             continue
         # The first corner stays whatever comes: nothing has fewer cycles.
@@ -195,4 +187,4 @@ def _by_end(segments: Iterable[Segment]) -> dict[int, list[Segment]]:
 
 
 def _value(objective: Objective, chain: Chain) -> float:
-    return objective.value(chain.cost.energy_pj, chain.cost.cycles)
+    return objective.value(*chain.cost)

@@ -11,7 +11,7 @@ from costmodel.schedule.tile_cost import TileCosts
 from costmodel.schedule.tree.validity import NotPossibleError
 from solvers.budget import Deadline
 from solvers.schedule.kapla.chains import Savings
-from solvers.schedule.kapla.estimate import BatchCost
+from solvers.schedule.kapla.estimates.estimate import BatchCost
 from solvers.schedule.kapla.regions import Regions
 from solvers.schedule.kapla.segments import BatchDivision, Scheme, Segment, Slicing
 from solvers.schedule.tiles.cost_table import need

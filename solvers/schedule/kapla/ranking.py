@@ -10,7 +10,7 @@ from math import inf
 
 import numpy as np
 
-from solvers.schedule.kapla.estimate import BatchCost
+from solvers.schedule.kapla.estimates.estimate import BatchCost
 from solvers.schedule.kapla.segments import Scheme
 from solvers.schedule.objective import Objective
 

@@ -29,6 +29,8 @@ class Regions:
     slicing: Slicing
     normalized: Callable[[int], float]
     _known: dict[Segment, tuple[Region, ...]] = field(default_factory=dict)
+    _same: dict[Region, Region] = field(default_factory=dict)
+    """Each region once, as many pipelines have the same ones."""
 
     def of(self, segment: Segment) -> tuple[Region, ...]:
         """The regions of a segment, in the order of their layers."""
@@ -45,7 +47,8 @@ class Regions:
         cycles = [sum(self.normalized(number) for number in region) for region in regions]
         tiles = allocate(model.tiles, cycles, [1] * len(regions))
         assert tiles is not None  # there are no pipelines of more regions than tiles
-        return tuple(Region(tuple(region), count) for region, count in zip(regions, tiles, strict=True))
+        found = (Region(tuple(region), count) for region, count in zip(regions, tiles, strict=True))
+        return tuple(self._same.setdefault(region, region) for region in found)
 
     def requests(self, scheme: Scheme) -> Iterator[Request]:
         """The tile costs that have to be known before the scheme is costed: those of each layer on its tiles.

@@ -19,7 +19,6 @@ from itertools import accumulate
 from typing import Literal, NamedTuple
 
 from costmodel.schedule.row_bands import Rows, heights_of, made_in_bands, whole_map_reason
-from costmodel.schedule.tree.segment_flow import SegmentFlow, Wiring
 from costmodel.schedule.tree.tree import Cut, Leaf, TreeNode
 from solvers.divisors import divisors
 from solvers.schedule.chip_model import ChipModel
@@ -235,13 +234,6 @@ class Slicing:
     @cached_property
     def _leaves(self) -> dict[tuple[int, int], Leaf]:
         return {}
-
-    def flow(self, segment: Segment, wiring: Wiring) -> SegmentFlow:
-        """Which data of a segment goes over the NoC and which to DRAM.
-
-        That does not depend on the division. Any would do: here a sub-batch is a sample.
-        """
-        return SegmentFlow(self.node(Scheme(segment, BatchDivision(self.batch))), wiring)
 
     def tree(self, chain: Iterable[Scheme]) -> Cut:
         """The schedule of a chain: its schemes, one after the other, below a root T cut."""

@@ -17,12 +17,13 @@ from solvers.divisors import divisors
 from solvers.outcome import Outcome, noting_limits
 from solvers.schedule.answer_time import kept_for_recount, prepare_bound
 from solvers.schedule.chip_model import ChipModel, chip_model_of
+from solvers.schedule.garbage import garbage_rarely
 from solvers.schedule.kapla.candidates import Candidates, Pruned, pruned_schemes
 from solvers.schedule.kapla.chains import Chain, best_chain
 from solvers.schedule.kapla.costing import Costing, CostingLimit
-from solvers.schedule.kapla.estimate import Estimates
-from solvers.schedule.kapla.floors import LayerFloor
-from solvers.schedule.kapla.footprints import Footprints
+from solvers.schedule.kapla.estimates.estimate import Estimates
+from solvers.schedule.kapla.estimates.floors import LayerFloor
+from solvers.schedule.kapla.estimates.footprints import Footprints
 from solvers.schedule.kapla.params import Params
 from solvers.schedule.kapla.regions import Regions
 from solvers.schedule.kapla.segments import Scheme, Slicing
@@ -35,6 +36,7 @@ DEFAULT = Params()
 
 
 @noting_limits
+@garbage_rarely()
 def solve(problem: ScheduleProblem, budget: Budget, params: Params = DEFAULT) -> Outcome[ScheduleSolution]:
     """The best chain of the schemes that are worth costing in full (section IV-B), as a tree.
 

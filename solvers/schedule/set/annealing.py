@@ -7,9 +7,7 @@ and resumed.
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import log
 from random import Random
@@ -19,6 +17,7 @@ from costmodel.limits import limit_reached
 from costmodel.schedule.tree.tree import TreeNode
 from costmodel.schedule.tree.validity import NotPossibleError
 from solvers.budget import Stopwatch
+from solvers.schedule.garbage import garbage_rarely
 from solvers.schedule.objective import Objective
 from solvers.schedule.problem import Evaluator, OperatorCount, tree_value
 from solvers.schedule.set.operators.operators import Current, Operators
@@ -118,7 +117,7 @@ class _AnnealingRun:
 
     def until(self, end: int, stop: Callable[[], bool]) -> AnnealingProgress:
         """Rounds until ``end`` of them are done, and the progress then."""
-        with _garbage_rarely():
+        with garbage_rarely():
             return self._until(end, stop)
 
     def _until(self, end: int, stop: Callable[[], bool]) -> AnnealingProgress:
@@ -181,18 +180,3 @@ class _AnnealingRun:
         """
         # random() is in [0, 1), so 1 - random() is never 0, of which there is no logarithm
         return self._value * (1 - temperature * log(1 - self._random.random()))
-
-
-@contextmanager
-def _garbage_rarely() -> Iterator[None]:
-    """Let Python look for garbage a hundred times less often.
-
-    Rounds leave behind no values that refer to one another in circles, and evaluators remember much: looking
-    through all of that took a fifth of the time.
-    """
-    before = gc.get_threshold()
-    gc.set_threshold(100 * before[0], *before[1:])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)

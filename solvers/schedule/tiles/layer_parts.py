@@ -230,7 +230,7 @@ def _useful(layer: NetworkLayer, batch: int, parts: Array, tile: Tile, pruning: 
     if pruning.most is None or len(chosen) <= pruning.most:
         return chosen
     _say_that_few_are_looked_at(pruning.most)
-    return chosen[ranked(layer, -(-sizes // chosen), tile)[: pruning.most]]
+    return chosen[ranked(layer, -(-sizes // chosen), tile, pruning.most)]
 
 
 def streamed_partitions(
@@ -249,8 +249,11 @@ def streamed_partitions(
     """
     found: dict[tuple[int, ...], None] = {}
     if layer.has_weights and not layer.weight_producers and not layer.needs_whole_chip:
+        parts, sizes = factorization_array(tiles), np.array(layer.sizes(batch))
+        inputs = ElementBits.of(layer, tile.widths).inputs * held_inputs(layer, -(-sizes // parts))
         for runs, part in ((1, 1.0), (2, 1.0), *((1, part) for part in PARTS_FOR_SLICES)):
-            found |= dict.fromkeys(_in_fewest_slices(layer, batch, tiles, tile, pruning, runs, part))
+            rows = _in_fewest_slices(layer, batch, parts, inputs, tile, pruning, runs, part)
+            found |= dict.fromkeys(map(tuple, rows.tolist()))
     rows = np.array(list(found), np.int64).reshape(-1, 5)
     return rows[:, :4], rows[:, 4]
 
@@ -260,39 +263,36 @@ PARTS_FOR_SLICES = (1 / 4, 1 / 16)
 
 
 def _in_fewest_slices(
-    layer: NetworkLayer, batch: int, tiles: int, tile: Tile, pruning: Pruning, runs: int, part: float
-) -> Iterator[tuple[int, ...]]:
-    """Partitions, each with the fewest slices with which buffers hold the inputs of ``runs`` runs, 1 or 2.
+    layer: NetworkLayer,
+    batch: int,
+    parts: Array,
+    inputs: Array,
+    tile: Tile,
+    pruning: Pruning,
+    runs: int,
+    part: float,
+) -> Array:
+    """Partitions [n, 5], each with the fewest slices with which buffers hold the inputs of so many ``runs``.
 
-    The slices take ``part`` of the buffer at most, where the output channels can be cut so often.
+    ``inputs``: bits of the largest part of each of ``parts``. In several slices a tile holds two, as the next
+    one arrives; with the inputs of the next run its first slice arrives, too. Slices take ``part`` of the
+    buffer at most, where the output channels can be cut so often.
     """
-    parts, sizes = factorization_array(tiles), np.array(layer.sizes(batch))
-    parts = parts[parts[:, 0] <= layer.k]
-    slices = np.ones(len(parts), np.int64)
-    bits = ElementBits.of(layer, tile.widths)
-    inputs = bits.inputs * held_inputs(layer, -(-sizes // parts))
-    while True:
-        # A run of several slices holds two, as the next one arrives. With the inputs of the next run its
-        # first slice arrives, too.
-        at_once = np.minimum(slices, 2) + runs - 1
-        of_slice = bits.weights * held_weights(layer, _slices_of(sizes, parts, slices))
-        held = runs * inputs + at_once * of_slice
-        too_large = (held > tile.free_bits) | (at_once * of_slice > part * tile.free_bits)
-        more = too_large & (2 * slices * parts[:, 0] <= layer.k)
-        if not more.any():
-            break
-        slices[more] *= 2
-    fits = held <= tile.free_bits
-    if not fits.any():
-        return
-    parts, slices = parts[fits], slices[fits]
-    largest = _slices_of(sizes, parts, slices)
-    used = layer.k / (largest[:, 0] * slices * parts[:, 0])
-    chosen = _well_used(used * (sizes[1:] / (largest[:, 1:] * parts[:, 1:])).prod(axis=1), pruning)
+    from solvers.schedule.tiles.partition_kernel import FittingBits, fewest_slices
+
+    of_channel = ElementBits.of(layer, tile.widths).weights * layer.group_c * layer.r * layer.s
+    slices, used = np.zeros(len(parts), np.int64), np.zeros(len(parts))
+    room = FittingBits(tile.free_bits, int(part * tile.free_bits))
+    fewest_slices(parts, layer.sizes(batch), inputs, of_channel, room, runs, slices, used)
+    fits = np.flatnonzero(slices)
+    if not len(fits):
+        return np.zeros((0, 5), np.int64)
+    chosen = fits[_well_used(used[fits], pruning)]
     if pruning.most is not None and len(chosen) > (most := -(-pruning.most // 2)):
         _say_that_few_are_looked_at(pruning.most)
-        chosen = chosen[ranked(layer, largest[chosen], tile, slices[chosen])[:most]]
-    yield from map(tuple, np.column_stack([parts[chosen], slices[chosen]]).tolist())
+        largest = _slices_of(np.array(layer.sizes(batch)), parts[chosen], slices[chosen])
+        chosen = chosen[ranked(layer, largest, tile, most, slices[chosen])]
+    return np.column_stack([parts[chosen], slices[chosen]])
 
 
 def shared_partitions(
@@ -385,7 +385,7 @@ def _first_that_fit(
     well = _well_used(used * (sizes[1:] / (largest[:, 1:] * parts[:, 1:])).prod(axis=1), pruning)
     if pruning.most is not None and len(well) > (most := -(-pruning.most // 2)):
         _say_that_few_are_looked_at(pruning.most)
-        well = well[ranked(layer, largest[well], tile, slices[well])[:most]]
+        well = well[ranked(layer, largest[well], tile, most, slices[well])]
     yield from map(tuple, chosen[well, :6].tolist())
 
 

@@ -69,33 +69,33 @@ def held_weights(layer: NetworkLayer, part: Array) -> Array:
     return held
 
 
-def ranked(layer: NetworkLayer, largest: Array, tile: Tile, slices: Array | None = None) -> Array:
-    """The row numbers [n] of ``largest`` [n, 4], the largest parts of partitions, the most promising first.
+def ranked(layer: NetworkLayer, largest: Array, tile: Tile, most: int, slices: Array | None = None) -> Array:
+    """The row numbers of the ``most`` promising of ``largest`` [n, 4], the best first.
 
-    With ``slices`` [n] these are the largest slices of the parts, of which a tile has so many.
+    Rows are the largest parts of partitions; with ``slices`` [n] they are the largest slices of the parts, of
+    which a tile has so many.
 
     Which partition is best depends on the tree around the leaf: how often the leaf runs while its weights
     stay, and how far data travels. So there are four rankings, and they take turns in naming their next best:
     by E D if weights cost nothing, by E D if they are loaded for each run, by D then E, and by E then D. E
     and D are energy and delay, estimated for the slowest tile.
     """
+    from solvers.schedule.tiles.partition_kernel import take_turns
+
     cycles, energy_pj, weights_pj = _estimates(layer, largest, tile)
     if slices is not None:
         # all slices read the same inputs, which come into the buffer once
         again = (slices - 1) * ElementBits.of(layer, tile.widths).inputs * held_inputs(layer, largest)
         again_pj = again * tile.buffer.write_pj_per_bit
         cycles, energy_pj, weights_pj = slices * cycles, slices * energy_pj - again_pj, slices * weights_pj
-    keys = (
-        (energy_pj, energy_pj * cycles),
-        (energy_pj, (energy_pj + weights_pj) * cycles),
-        (energy_pj, cycles),
-        (cycles, energy_pj),
-    )
-    # lexsort sorts by its last key first. A row that several rankings name stands where it is named first
-    in_turn = np.stack([np.lexsort(key) for key in keys], axis=1).ravel()
-    _, first = np.unique(in_turn, return_index=True)
-    chosen: Array = in_turn[np.sort(first)]
-    return chosen
+    keys = np.empty((4, 2, len(largest)))
+    keys[0] = energy_pj * cycles, energy_pj
+    keys[1] = (energy_pj + weights_pj) * cycles, energy_pj
+    keys[2] = cycles, energy_pj
+    keys[3] = energy_pj, cycles
+    order = np.empty(min(most, len(largest)), np.int64)
+    take_turns(keys, np.empty(len(keys), np.int64), order)
+    return order
 
 
 def _estimates(layer: NetworkLayer, largest: Array, tile: Tile) -> tuple[Array, Array, Array]:

@@ -26,8 +26,8 @@ from solvers.budget import Budget
 from solvers.outcome import Outcome
 from solvers.schedule import kapla, segment_chain
 from solvers.schedule.chip_model import ChipModel
-from solvers.schedule.kapla.estimate import Estimates, SchemeEstimate
-from solvers.schedule.kapla.floors import LayerFloor
+from solvers.schedule.kapla.estimates.estimate import Estimates, SchemeEstimate
+from solvers.schedule.kapla.estimates.floors import LayerFloor
 from solvers.schedule.kapla.regions import Regions
 from solvers.schedule.kapla.segments import Scheme, Slicing
 from solvers.schedule.known_trees import KnownTree, best_of

@@ -13,8 +13,8 @@ from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.tree.validity import NotPossibleError
 from solvers.schedule import kapla
 from solvers.schedule.chip_model import ChipModel
-from solvers.schedule.kapla.estimate import Estimates
-from solvers.schedule.kapla.floors import LayerFloor
+from solvers.schedule.kapla.estimates.estimate import Estimates
+from solvers.schedule.kapla.estimates.floors import LayerFloor
 from solvers.schedule.kapla.regions import Regions
 from solvers.schedule.kapla.segments import Scheme, Slicing
 from solvers.schedule.problem import ScheduleProblem

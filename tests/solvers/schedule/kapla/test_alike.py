@@ -17,9 +17,9 @@ from solvers.schedule import kapla
 from solvers.schedule.chip_model import ChipModel
 from solvers.schedule.kapla.alike import AlikeRanges
 from solvers.schedule.kapla.costing import Costing, CostingLimit
-from solvers.schedule.kapla.estimate import Estimates, SchemeEstimate
-from solvers.schedule.kapla.floors import LayerFloor
-from solvers.schedule.kapla.footprints import Footprints
+from solvers.schedule.kapla.estimates.estimate import Estimates, SchemeEstimate
+from solvers.schedule.kapla.estimates.floors import LayerFloor
+from solvers.schedule.kapla.estimates.footprints import Footprints
 from solvers.schedule.kapla.regions import Regions
 from solvers.schedule.kapla.segments import BatchDivision, Scheme, Segment, Slicing
 from solvers.schedule.problem import ScheduleProblem

@@ -14,9 +14,9 @@ from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.tree.validity import NotPossibleError
 from solvers.schedule import kapla
 from solvers.schedule.chip_model import ChipModel
-from solvers.schedule.kapla.estimate import Estimates
-from solvers.schedule.kapla.floors import LayerFloor
-from solvers.schedule.kapla.footprints import Footprints
+from solvers.schedule.kapla.estimates.estimate import Estimates
+from solvers.schedule.kapla.estimates.floors import LayerFloor
+from solvers.schedule.kapla.estimates.footprints import Footprints
 from solvers.schedule.kapla.regions import Regions
 from solvers.schedule.kapla.segments import Scheme, Slicing
 from solvers.schedule.problem import ScheduleProblem
@@ -83,13 +83,56 @@ def test_footprints_are_the_least_of_what_single_layers_hold() -> None:
                 held = evaluator.segment(slicing.node(Scheme(segment, division))).held
             except NotPossibleError:
                 continue
-            footprint = footprints.of(batch // division.subbatches, chip.tiles)[number]
+            footprint = footprints.of(number, batch // division.subbatches, chip.tiles)
             assert footprint is not None
             assert footprint.repeated <= held.most - stream
             assert footprint.running <= float(np.mean(held.busy + held.weights))
             assert footprint.inputs <= footprint.ahead <= footprint.running
             close += footprint.repeated >= 0.5 * (held.most - stream)
     assert close > 10
+
+
+def fits_by_footprints(footprints: Footprints, scheme: Scheme) -> bool:
+    """Whether each region fits, one leaf after the other, with what arrives for the next one meanwhile."""
+    tile, again = footprints.chip.tile, scheme.subbatches > 1
+    if len(scheme.segment) == 1 and not again:
+        return True
+    samples, in_turn = footprints.regions.slicing.batch // scheme.subbatches, scheme.segment.kind == "turns"
+    for region in footprints.regions.of(scheme.segment):
+        leaves = [footprints.of(number, samples, region.tiles) for number in region.layers]
+        found = [leaf for leaf in leaves if leaf]
+        if len(found) < len(leaves):
+            return False
+        if len(found) == 1:
+            if again and found[0].repeated > tile.free_bits:
+                return False
+            continue
+        following = [leaf.ahead for leaf in found[1:]] + [found[0].ahead if in_turn and again else 0.0]
+        held = max(leaf.running + ahead for leaf, ahead in zip(found, following, strict=True))
+        arriving = found[0].inputs if again and not in_turn else 0.0
+        if held + arriving > tile.buffer.size_bits:
+            return False
+    return True
+
+
+@pytest.mark.slow
+def test_segments_fit_where_all_of_their_regions_do() -> None:
+    fits: set[str] = set()
+    refused: set[str] = set()
+    for name, layers, buffer_kib in (("goog", 8, 48), ("resnet", 9, 64), ("lstm", 9, 128)):
+        graph, chip = LayerGraph(name, load_graph(name).layers[:layers]), small_chip(buffer_kib << 10)
+        costs = table_of(graph, chip, 4)
+        slicing = Slicing(ScheduleProblem(graph, ChipModel(chip, costs), 4), kapla.Params(most_layers=5))
+        footprints = Footprints(graph, chip, costs, Regions(slicing, costs.normalized_cycles))
+        for segment in slicing.segments():
+            divisions = slicing.divisions(segment)
+            fitting = footprints.fitting(segment, divisions)
+            for division in divisions:
+                expected = fits_by_footprints(footprints, Scheme(segment, division))
+                assert (division in fitting) == expected
+                (fits if expected else refused).add(segment.kind)
+    assert fits == {"turns", "pipeline", "grouped"}
+    assert refused
 
 
 def test_what_is_offered_is_what_rows_have() -> None:

@@ -24,8 +24,8 @@ from solvers.outcome import Status
 from solvers.schedule import kapla
 from solvers.schedule.chip_model import ChipModel
 from solvers.schedule.kapla.chains import Savings, best_chain
-from solvers.schedule.kapla.estimate import BatchCost, Estimates
-from solvers.schedule.kapla.floors import LayerFloor
+from solvers.schedule.kapla.estimates.estimate import BatchCost, Estimates
+from solvers.schedule.kapla.estimates.floors import LayerFloor
 from solvers.schedule.kapla.ranking import Ranking
 from solvers.schedule.kapla.regions import Regions
 from solvers.schedule.kapla.segments import BatchDivision, Scheme, Segment, Slicing

@@ -24,7 +24,7 @@ from solvers.schedule import kapla
 from solvers.schedule.chip_model import ChipModel, LastEvaluator
 from solvers.schedule.kapla import solver as kapla_solver
 from solvers.schedule.kapla.costing import Costing
-from solvers.schedule.kapla.estimate import BatchCost, SchemeEstimate, SegmentAccesses
+from solvers.schedule.kapla.estimates.estimate import BatchCost, SchemeEstimate, SegmentAccesses
 from solvers.schedule.kapla.pareto import undominated
 from solvers.schedule.kapla.segments import BatchDivision, Scheme, Segment, Slicing
 from solvers.schedule.problem import ScheduleProblem, ScheduleSolution, violations
@@ -34,6 +34,8 @@ from solvers.schedule.tiles.mapper import TileMapper, TilePartCost, architecture
 from solvers.schedule.tiles.partition_ranking import busy_macs
 from solvers.schedule.whole_chip_costs import NestShape, WholeChipCosts, nest_shape
 from tests.costmodel.schedule.chip_cases import strided
+from tests.solvers.schedule.kapla.test_pareto import counts as access_counts
+from tests.solvers.schedule.kapla.test_pareto import segments_of
 
 CHIP = load_chip("kapla-16x16-released", {"mesh": [2, 2], "stripe": 2})
 MAPPER = TileMapper("random_search", budget=Budget(iterations=60))
@@ -287,13 +289,17 @@ def test_pareto_pruning_keeps_what_no_other_scheme_beats(margin: float) -> None:
         one, two = estimates[scheme], estimates[other]
         if other == scheme or other.segment != scheme.segment:
             return False
-        no_more = all(b <= a for a, b in zip(one.accesses.counts, two.accesses.counts, strict=True))
+        no_more = all(b <= a for a, b in zip(access_counts(one), access_counts(two), strict=True))
         if not (no_more and two.cost.cycles <= margin * one.cost.cycles):
             return False
         return one != two or other.subbatches < scheme.subbatches
 
-    kept = undominated(estimates, margin)
-    assert set(kept) == {one for one in estimates if not any(beaten(one, other) for other in estimates)}
+    kept = {
+        Scheme(segment, division)
+        for segment, some in undominated(segments_of(estimates), margin)
+        for division in some.divisions
+    }
+    assert kept == {one for one in estimates if not any(beaten(one, other) for other in estimates)}
     assert 2 < len(kept) < len(estimates)
 
 

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from costmodel.hardware.chip import Chip
 from costmodel.schedule.bounds.compulsory import touched_inputs
 from costmodel.schedule.layer_graph.element_bits import ElementBits
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
 from solvers.divisors import divisors
+
+Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -84,18 +90,24 @@ class LayerFloor:
             tile_cycles=max(self.tile_cycles, tile_cycles),
         )
 
-    def held_bits(self, samples: int, tiles: int, bands: int = 1) -> int:
-        """Bits that ``tiles`` tiles hold at least: the inputs of ``samples`` samples, and the weights.
+    def without_producers(self) -> LayerFloor:
+        """The same for a layer whose inputs come from others: what its leaves take is the same."""
+        return replace(self, inputs=((None, self.input_bits),))
 
-        With several ``bands`` the inputs are those of one band, by their mean, which some band exceeds.
+    def held_bits(self, samples: Array, tiles: int, bands: Array) -> Array:
+        """Bits [n] that ``tiles`` tiles hold at least: inputs of ``samples`` [n] samples, and the weights.
+
+        With several ``bands`` [n] the inputs are those of one band, by their mean, which some band exceeds.
 
         Cut K into d parts and everything else into tiles / d. Then each input is held by d tiles, one for
         each part of K, and each weight by tiles / d. The least is over all divisors d of ``tiles``.
         """
-        inputs = samples * self.input_bits // bands
+        inputs: Array = samples * self.input_bits // bands
         if not self.repeats:
             return inputs + self.weights
-        return min(parts * inputs + tiles // parts * self.weights for parts in divisors(tiles))
+        parts = np.array(divisors(tiles))
+        held: Array = (parts * inputs[:, None] + tiles // parts * self.weights).min(axis=1)
+        return held
 
 
 def _inputs(graph: LayerGraph, layer: NetworkLayer, bits: ElementBits) -> tuple[tuple[int | None, int], ...]:
