@@ -32,6 +32,14 @@ The changed completion holds K instead of Xi: no more bytes, by 2. Where the com
 of some Xi, the changed one evicts K, for no more by 3, and retrieves it at the step at which vk used to run,
 where the completion holds K, too. An input that the chain reads and that stays live is resident now, and
 afterwards follows the completion.
+
+**Safe moves first.** Where a safe move or chain lacks nothing but room, an eviction that makes enough of it is
+made for it, and for nothing else: of all ways on from a state, "evict E and run w" is left out if after E
+another operator v is a safe move or begins a safe chain. Proof. Some optimal completion of the state after E
+runs v first. It also begins with "evict of E what v's step needs, and run v": what is left of E can leave
+later. If that way is left out for a third operator in its turn, another one takes its place with a smaller set,
+or with the same set and the third operator. Of several that are safe after the same set, only the first in the
+graph's order is followed. So one of the ways remains.
 """
 
 from __future__ import annotations
@@ -62,6 +70,18 @@ class State(NamedTuple):
     bytes: int
     cost: int
     last: int
+
+
+class SafeChain(NamedTuple):
+    """Operators that may run at once, in this order, if ``lacking`` bytes leave the scratchpad before.
+
+    ``needed`` are the tensors present before the chain that it reads, and ``after`` is the state at its end.
+    """
+
+    members: tuple[int, ...]
+    lacking: int
+    needed: int
+    after: State
 
 
 @dataclass(frozen=True)
@@ -117,31 +137,41 @@ class Moves:
             last,
         )
 
-    def fits(self, state: State, operator: int) -> bool:
-        """Whether the operator can run without a retrieval or an eviction."""
-        masks = self.masks
-        if masks.inputs[operator] & ~state.resident:
-            return False
-        if state.bytes + masks.step_bytes[operator] <= self.capacity:
-            return True
-        return bool(masks.graph.operators[operator].overwrites) and self.excess(state, operator) <= 0
+    def evicted(self, state: State, tensors: int) -> State:
+        """The state after resident tensors left for the host, but for the cost of that."""
+        return state._replace(
+            resident=state.resident & ~tensors,
+            host=state.host | tensors,
+            bytes=state.bytes - self.masks.bytes_of(tensors),
+        )
 
     def at_once(self, state: State, operator: int, goal: int) -> tuple[tuple[int, ...], State]:
-        """The operators to run now, in this order (see the module's docstring), and the state after them.
+        """The operators to run now, in this order (see the module's docstring), and the state after them;
+        none and the same state where there is no safe chain that fits."""
+        chain = self.safe_chain(state, operator, goal, 0)
+        return ((), state) if chain is None else (chain.members, chain.after)
 
-        That is the ready ``operator``, if running it by itself is safe, or else the shortest safe chain of
-        ``goal``'s operators from it on. None and the same state where there is none: a member does not fit,
-        or frees nothing that was there before the chain, or its outputs have several readers, or one outside
-        ``goal``.
+    def safe_chain(self, state: State, operator: int, goal: int, most_lacking: int) -> SafeChain | None:
+        """The ready ``operator``, if running it by itself is safe, or else the shortest safe chain of
+        ``goal``'s operators from it on that lacks at most so many bytes of room.
+
+        None where there is none: an input is away, there is too little room, or a member frees nothing that
+        was there before the chain, or its outputs have several readers, or one outside ``goal``.
         """
-        masks, chain, begun = self.masks, list[int](), state
-        freed, least_kept, price, made = 0, inf, inf, 0
+        masks, chain, present = self.masks, list[int](), state.resident
+        freed, least_kept, price, made, lacking, needed = 0, inf, inf, 0, 0, 0
         # Most ready operators free nothing, and are asked about in every state: they are sorted out first.
         dead, kept = masks.dying(operator, state.executed | 1 << operator), masks.kept[operator]
-        while (dead or not kept) and len(chain) < self.longest_chain and self.fits(state, operator):
+        while (dead or not kept) and len(chain) < self.longest_chain:
+            if masks.inputs[operator] & ~state.resident:
+                break
+            lacking = max(lacking, self.excess(state, operator))
+            if lacking > most_lacking:
+                break
             chain.append(operator)
+            needed |= masks.inputs[operator] & present
             if not kept:
-                return tuple(chain), self.ran(state, operator)
+                return SafeChain(tuple(chain), lacking, needed, self.ran(state, operator))
             # What a member frees includes the outputs of the one before, which were not there at the chain's
             # start: they are taken off again, so ``freed`` is of tensors present before it (condition 2).
             freed += masks.bytes_of(dead) - made
@@ -151,7 +181,7 @@ class Moves:
             made = masks.kept_bytes[operator]
             # Twice the traffic: evicting what is kept means a spill and a retrieval (condition 3).
             if made <= min(freed, least_kept) and 2 * self.traffic_of(kept) <= price:
-                return tuple(chain), self.ran(state, operator)
+                return SafeChain(tuple(chain), lacking, needed, self.ran(state, operator))
             followers = masks.successors[operator]
             # With a second successor the outputs would have to stay for it, and the proof moves the chain as
             # a whole.
@@ -162,7 +192,7 @@ class Moves:
                 break
             least_kept, operator = min(least_kept, made), followers[0]
             dead, kept = masks.dying(operator, state.executed | 1 << operator), masks.kept[operator]
-        return (), begun
+        return None
 
     def _cheapest_eviction(self, state: State, tensors: int) -> float:
         """The least that evicting one of the tensors costs: its retrieval, and a spill without a copy."""

@@ -47,7 +47,8 @@ ORDERS = 4
 class Params:
     """The settings of one solve; all are switches.
 
-    ``safe_moves``, ``safe_chains``, ``dominance`` and ``estimate`` are the search's (:class:`.Switches`).
+    ``safe_moves``, ``safe_chains``, ``safe_first``, ``late_chains``, ``dominance`` and ``estimate`` are the
+    search's (:class:`.Switches`).
     ``serial_parts`` off searches the graph whole. ``divide`` off ends after the first search, at
     ``FIRST_SEARCH_END`` of the time, and leaves a part that it does not finish without an order: the answer
     is then the plan in the graph's own order, with the bound of the searches.
@@ -59,6 +60,8 @@ class Params:
     divide: bool = True
     safe_chains: bool = True
     estimate: bool = True
+    safe_first: bool = True
+    late_chains: bool = True
 
     def __post_init__(self) -> None:
         check_switches("cosma", self, *(field.name for field in fields(self)))
@@ -143,7 +146,15 @@ class _CosmaRun:
 
     def _search(self, part: Part, seed: int) -> PlanSearch:
         own = self.params
-        switches = Switches(own.safe_moves, own.dominance, seed, own.safe_chains, own.estimate)
+        switches = Switches(
+            own.safe_moves,
+            own.dominance,
+            seed,
+            own.safe_chains,
+            own.estimate,
+            own.safe_first,
+            own.late_chains,
+        )
         capacity, prepare = self.problem.capacity_bytes, self.left(ESTIMATE_END).wall_seconds
         in_time = Deadline(prepare).in_time
         return PlanSearch(self.masks, capacity, [part.start], part.goal, switches, in_time)

@@ -42,7 +42,11 @@ def random_state(search: PlanSearch, random: Random) -> State:
     for _ in range(random.randint(0, len(search.masks.graph.operators) - 1)):
         operator = random.choice(list(bits(state.ready)))
         excess = search.moves.excess(state, operator)
-        ways = list(search._evictions(state, operator, excess)) if excess > 0 else [(state.cost, 0)]
+        ways = (
+            list(search._evictions(state, state.resident & ~search.masks.inputs[operator], excess))
+            if excess > 0
+            else [(state.cost, 0)]
+        )
         cost, evicted = random.choice(ways)
         size = state.bytes - search.masks.bytes_of(evicted)
         left = state._replace(

@@ -92,7 +92,12 @@ class WithoutLastCondition(Moves):
 
     def at_once(self, state: State, operator: int, goal: int) -> tuple[tuple[int, ...], State]:
         dead = self.masks.dying(operator, state.executed | 1 << operator)
-        if not self.fits(state, operator) or self.masks.kept_bytes[operator] > self.masks.bytes_of(dead):
+        missing = self.masks.inputs[operator] & ~state.resident
+        if (
+            missing
+            or self.excess(state, operator) > 0
+            or self.masks.kept_bytes[operator] > self.masks.bytes_of(dead)
+        ):
             return (), state
         return (operator,), self.ran(state, operator)
 
