@@ -33,22 +33,23 @@ of some Xi, the changed one evicts K, for no more by 3, and retrieves it at the 
 where the completion holds K, too. An input that the chain reads and that stays live is resident now, and
 afterwards follows the completion.
 
-**Safe moves first.** Where a safe move or chain lacks nothing but room, an eviction that makes enough of it is
-made for it, and for nothing else: of all ways on from a state, "evict E and run w" is left out if after E
+**Safe moves first.** Where a safe move or chain lacks nothing but room, an eviction that makes enough of it
+is made for it, and for nothing else: of all ways on from a state, "evict E and run w" is left out if after E
 another operator v is a safe move or begins a safe chain. Proof. Some optimal completion of the state after E
 runs v first. It also begins with "evict of E what v's step needs, and run v": what is left of E can leave
-later. If that way is left out for a third operator in its turn, another one takes its place with a smaller set,
-or with the same set and the third operator. Of several that are safe after the same set, only the first in the
-graph's order is followed. So one of the ways remains.
+later. If that way is left out for a third operator in its turn, another one takes its place with a smaller
+set, or with the same set and the third operator. Of several that are safe after the same set, only the first
+in the graph's order is followed. So one of the ways remains.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from math import inf
 from typing import NamedTuple
 
-from solvers.scratchpad.masks import GraphMasks, bits
+from solvers.scratchpad.masks import GraphMasks, bits, mask_of
 
 LONGEST_CHAIN = 6
 """The most operators of a chain."""
@@ -82,6 +83,21 @@ class SafeChain(NamedTuple):
     lacking: int
     needed: int
     after: State
+
+
+class Tail(NamedTuple):
+    """Operators that run at once after the one that made ``source``, the only tensor the first one reads.
+
+    Each is the only reader of what the one before keeps, and a safe move wherever there is room for it.
+    ``operators`` are the members as a bit set, ``room`` the bytes that must be free when ``source`` is made,
+    ``shrinks`` those by which what the last one keeps is smaller.
+    """
+
+    members: tuple[int, ...]
+    operators: int
+    source: int
+    room: int
+    shrinks: int
 
 
 @dataclass(frozen=True)
@@ -143,6 +159,54 @@ class Moves:
             resident=state.resident & ~tensors,
             host=state.host | tensors,
             bytes=state.bytes - self.masks.bytes_of(tensors),
+        )
+
+    @cached_property
+    def _tails(self) -> tuple[Tail | None, ...]:
+        """The tail of every operator that has one."""
+        return tuple(map(self._tail, range(len(self.masks.graph.operators))))
+
+    def _tail(self, operator: int) -> Tail | None:
+        masks, members = self.masks, list[int]()
+        source, size, room = masks.kept[operator], masks.kept_bytes[operator], 0
+        made, moved, followers = size, self.traffic_of(source), masks.successors[operator]
+        while len(followers) == 1 and source.bit_count() == 1:
+            (follower,) = followers
+            kept, traffic = masks.kept_bytes[follower], self.traffic_of(masks.kept[follower])
+            alone = masks.inputs[follower] == masks.kept[operator]
+            if not alone or kept > made or traffic > moved or masks.graph.operators[follower].overwrites:
+                break
+            members.append(follower)
+            room = max(room, made - size + masks.step_bytes[follower])
+            operator, made, moved, followers = follower, kept, traffic, masks.successors[follower]
+            if masks.kept[operator].bit_count() != 1:
+                break
+        if not members:
+            return None
+        return Tail(tuple(members), mask_of(members), source, room, size - made)
+
+    def onward(self, state: State, operator: int, goal: int) -> tuple[tuple[int, ...], State]:
+        """What runs at once after the operator that ran last, and the state after it.
+
+        These are the safe moves that :meth:`at_once` would find one by one, all at once.
+        """
+        tail = self._tails[operator]
+        if (
+            tail is None
+            or tail.operators & (state.executed | ~goal)
+            or state.bytes + tail.room > self.capacity
+        ):
+            return (), state
+        # A copy on the host makes it cheaper to evict the source, and then it may be better to wait.
+        if tail.source & ~state.resident or tail.source & state.host:
+            return (), state
+        last, executed = tail.members[-1], state.executed | tail.operators
+        return tail.members, state._replace(
+            executed=executed,
+            ready=self.masks.ready_after(last, state.ready & ~tail.operators, executed),
+            resident=state.resident & ~tail.source | self.masks.kept[last],
+            bytes=state.bytes - tail.shrinks,
+            last=state.last & ~tail.operators,
         )
 
     def at_once(self, state: State, operator: int, goal: int) -> tuple[tuple[int, ...], State]:

@@ -31,8 +31,8 @@ from typing import Any, NamedTuple
 from costmodel.limits import limit_reached
 from solvers.budget import Deadline, InTime, always_in_time
 from solvers.scratchpad.cosma.estimate import WideStepEstimate
-from solvers.scratchpad.cosma.late import LateChain, late_chains
-from solvers.scratchpad.cosma.moves import LONGEST_CHAIN, Moves, State
+from solvers.scratchpad.cosma.late import late_chains
+from solvers.scratchpad.cosma.moves import LONGEST_CHAIN, Moves, SafeChain, State
 from solvers.scratchpad.masks import GraphMasks, bits
 
 MOST_ENTRIES = 3_000_000
@@ -301,7 +301,7 @@ class PlanSearch:
     def _evictions(
         self, state: State, leaving: int, excess: int, in_time: InTime = always_in_time
     ) -> Iterable[tuple[int, int]]:
-        """Every set of tensors of ``leaving`` that frees ``excess`` bytes, and from which none can be left out.
+        """Every set of ``leaving`` tensors that frees ``excess`` bytes, and from which none can be left out.
 
         Yields the cost so far with the set evicted, and the set. Sets with which the cost cannot stay below
         ``upper_bound`` are left out. Ends early when the time is up.
@@ -352,7 +352,7 @@ class PlanSearch:
 
     def _closed(self, reached: Reached) -> Reached:
         """After everything that may run at once."""
-        state, path = reached
+        state, path = self._onward(*reached)
         moved = True
         while moved:
             moved = False
@@ -360,6 +360,15 @@ class PlanSearch:
                 members, state = self.moves.at_once(state, operator, self.goal)
                 for member in members:
                     path, moved = (path, member), True
+                if members:
+                    state, path = self._onward(state, path)
+        return Reached(state, path)
+
+    def _onward(self, state: State, path: Any) -> Reached:
+        """After what follows the last operator at once."""
+        members, state = self.moves.onward(state, path[1], self.goal) if path else ((), state)
+        for member in members:
+            path = path, member
         return Reached(state, path)
 
     def _able(self, state: State) -> int:

@@ -30,7 +30,7 @@ from solvers.scratchpad.parts import Part, at_positions, positions, same_problem
 from solvers.scratchpad.problem import ScratchpadProblem, answer, below_requirement, infeasible, unknown
 from solvers.scratchpad.replacement import Schedule
 
-VERSION = "7"
+VERSION = "8"
 FIRST_SEARCH_END, DIVIDE_END, SEARCH_END = 0.1, 0.5, 0.8
 """Fractions of the wall time at which the first search, divide and conquer, and the second search end.
 
