@@ -33,6 +33,7 @@ from solvers.budget import Deadline, InTime, always_in_time
 from solvers.scratchpad.cosma.estimate import WideStepEstimate
 from solvers.scratchpad.cosma.late import late_chains
 from solvers.scratchpad.cosma.moves import LONGEST_CHAIN, Moves, SafeChain, State
+from solvers.scratchpad.cosma.twins import Twins
 from solvers.scratchpad.masks import GraphMasks, bits
 
 MOST_ENTRIES = 3_000_000
@@ -72,6 +73,7 @@ class Switches:
     estimate: bool = True
     safe_first: bool = True
     late_chains: bool = True
+    twins: bool = True
 
 
 class _Entry(NamedTuple):
@@ -129,6 +131,7 @@ class PlanSearch:
         self.goal = masks.all_operators if goal is None else goal
         begin = list(starts) or [start(masks)]
         to_run = self.goal & ~begin[0].state.executed
+        self._twins = Twins(masks, to_run if switches.twins else 0, in_time)
         self._late = late_chains(masks, to_run) if switches.late_chains else {}
         self._estimate = WideStepEstimate(masks, capacity, to_run, in_time) if switches.estimate else None
         self.upper_bound: float = inf
@@ -171,15 +174,17 @@ class PlanSearch:
                 heapq.heappush(self._heap, entry)
                 return None
             entered = self._entered(entry)
-            if not self._cheaper(self._known, entered.state):
+            entered_like = self._twins.sorted(entered.state)
+            if not self._cheaper(self._known, entered_like):
                 continue
             reached = self._closed(entered) if self.switches.safe_moves else entered
-            if not self._is_new(reached.state):
+            like = self._twins.sorted(reached.state)
+            if not self._is_new(like):
                 continue
             if reached.state.executed == self.goal:
                 return reached
             if not self._expand(reached, deadline.in_time):
-                self._forget(entered.state, reached.state)
+                self._forget(entered_like, like)
                 heapq.heappush(self._heap, entry)
                 return None
         self.bound = self.upper_bound

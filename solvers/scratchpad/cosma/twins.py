@@ -1,0 +1,223 @@
+"""Twins: branches of a graph that are the same but for their names, such as the heads of an attention.
+
+A *swap* exchanges two such branches, operators and tensors, and leaves all else as it is. Both read the same
+tensors of the rest and are read by the same operators of the rest, so what one can do the other can: a state
+and the state with two twins swapped have the same bytes still to pay. Of states that differ by swaps alone,
+the search follows one. It tells them by a form in which the branches of each *family* of twins are sorted by
+how far they are: by what of them ran, is resident and has a copy on the host.
+
+A family is found from a tensor that the first operators of its branches read. From there on two branches are
+followed side by side, forwards to readers and backwards to makers, until all that differs is paired. How the
+pairs were guessed does not matter: they count if they keep every size, every reader and every maker.
+
+Families may lie within others: groups of heads that share their keys and values are twins, and so are the
+heads of each group. Inner ones are sorted first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from typing import NamedTuple
+
+from solvers.budget import InTime, always_in_time
+from solvers.scratchpad.cosma.moves import State
+from solvers.scratchpad.masks import GraphMasks, bits, mask_of
+
+LARGEST_BRANCH = 200
+"""Operators of a branch past which it is not followed."""
+
+_Progress = tuple[int, int, int]
+"""Sets of operators that ran, of resident tensors and of those on the host."""
+
+
+class _Swap(NamedTuple):
+    """The operators and the tensors of one branch, each with its twin in the other."""
+
+    operators: dict[int, int]
+    tensors: dict[int, int]
+
+
+class _Branch:
+    """Operators and tensors, in an order that fits all branches of a family."""
+
+    def __init__(self, operators: Sequence[int], tensors: Sequence[int]) -> None:
+        self.operators, self.tensors = tuple(operators), tuple(tensors)
+        self.operator_set, self.tensor_set = mask_of(self.operators), mask_of(self.tensors)
+        self._places: dict[_Progress, _Progress] = {}
+        self._members: dict[_Progress, _Progress] = {}
+
+    def progress(self, executed: int, resident: int, host: int) -> _Progress:
+        """How far the branch is, as sets of positions in it."""
+        own = (executed & self.operator_set, resident & self.tensor_set, host & self.tensor_set)
+        known = self._places.get(own)
+        if known is None:
+            places = [
+                mask_of([place for place, member in enumerate(members) if mask >> member & 1])
+                for mask, members in zip(own, (self.operators, self.tensors, self.tensors), strict=True)
+            ]
+            known = self._places[own] = (places[0], places[1], places[2])
+        return known
+
+    def at(self, progress: _Progress) -> _Progress:
+        """The operators and tensors at these positions."""
+        known = self._members.get(progress)
+        if known is None:
+            sets = [
+                mask_of([members[place] for place in bits(places)])
+                for places, members in zip(progress, (self.operators, self.tensors, self.tensors), strict=True)
+            ]
+            known = self._members[progress] = (sets[0], sets[1], sets[2])
+        return known
+
+
+class Twins:
+    """The families of twins among ``operators`` (a bit set), as far as they are found in time."""
+
+    def __init__(self, masks: GraphMasks, operators: int, in_time: InTime = always_in_time) -> None:
+        found = _families(masks, operators, in_time)
+        self.families: list[list[_Branch]] = sorted(found, key=lambda family: len(family[0].operators))
+        self._operators = [_union(branch.operator_set for branch in family) for family in self.families]
+        self._tensors = [_union(branch.tensor_set for branch in family) for family in self.families]
+
+    def sorted(self, state: State) -> State:
+        """The state with twins swapped into the order of how far they are; all but its sets is left as is."""
+        executed, resident, host = state.executed, state.resident, state.host
+        for family, operators, tensors in zip(self.families, self._operators, self._tensors, strict=True):
+            if not executed & operators:
+                continue
+            found = [branch.progress(executed, resident, host) for branch in family]
+            wanted = sorted(found)
+            if wanted == found:
+                continue
+            executed, resident, host = executed & ~operators, resident & ~tensors, host & ~tensors
+            for branch, progress in zip(family, wanted, strict=True):
+                ran, present, copied = branch.at(progress)
+                executed, resident, host = executed | ran, resident | present, host | copied
+        if executed == state.executed and resident == state.resident and host == state.host:
+            return state
+        return state._replace(executed=executed, resident=resident, host=host)
+
+
+def _union(sets: Iterable[int]) -> int:
+    union = 0
+    for one in sets:
+        union |= one
+    return union
+
+
+def _families(masks: GraphMasks, operators: int, in_time: InTime) -> list[list[_Branch]]:
+    families: list[list[_Branch]] = []
+    for readers in _reading_alike(masks, operators):
+        for place, reader in enumerate(readers):
+            if not in_time():
+                return families
+            # The nearest is the likeliest twin, and swaps add up: one twin is enough.
+            swaps = (_swap(masks, operators, earlier, reader) for earlier in reversed(readers[:place]))
+            if swap := next((swap for swap in swaps if swap is not None), None):
+                _join(families, swap)
+    return families
+
+
+def _reading_alike(masks: GraphMasks, operators: int) -> Iterator[list[int]]:
+    """Operators that read the same tensor and, by themselves, look alike."""
+    graph = masks.graph
+    for consumers in graph.consumers:
+        alike: dict[object, list[int]] = {}
+        for reader in consumers:
+            if operators >> reader & 1:
+                node = graph.operators[reader]
+                look = tuple(masks.blocks[t] for t in (*node.inputs, *node.outputs))
+                alike.setdefault((len(node.inputs), look, node.parameter_bytes), []).append(reader)
+        yield from (readers for readers in alike.values() if len(readers) > 1)
+
+
+def _join(families: list[list[_Branch]], swap: _Swap) -> None:
+    """Add the swap's second branch to the family of its first, or begin one with both."""
+    own, other = mask_of(list(swap.operators)), mask_of(list(swap.operators.values()))
+    for family in families:
+        for branch in family:
+            if branch.operator_set == own:
+                if not any(other & member.operator_set for member in family):
+                    operators = [swap.operators[v] for v in branch.operators]
+                    family.append(_Branch(operators, [swap.tensors[t] for t in branch.tensors]))
+                return
+    one = _Branch(list(swap.operators), list(swap.tensors))
+    two = _Branch(list(swap.operators.values()), list(swap.tensors.values()))
+    families.append([one, two])
+
+
+def _swap(masks: GraphMasks, operators: int, one: int, other: int) -> _Swap | None:
+    """The swap of ``operators`` that takes one operator to the other; None where none is found."""
+    graph = masks.graph
+    paired, taken, tensors = {one: other}, {other}, dict[int, int]()
+    waiting = [(one, other)]
+    while waiting:
+        mine, its = (graph.operators[v] for v in waiting.pop())
+        if len(mine.inputs) != len(its.inputs) or len(mine.outputs) != len(its.outputs):
+            return None
+        inputs = _unpaired(mine.inputs, its.inputs, tensors)
+        # An operator's outputs may have been met before, as what a reader of theirs reads.
+        for tensor, twin in chain(zip(mine.outputs, its.outputs, strict=True), inputs):
+            if tensors.setdefault(tensor, twin) != twin:
+                return None
+            makers = graph.producers[tensor], graph.producers[twin]
+            operators_of = _unpaired(graph.consumers[tensor], graph.consumers[twin], paired)
+            if makers[0] is not None and makers[1] is not None:
+                operators_of.append((makers[0], makers[1]))
+            for a, b in operators_of:
+                if paired.get(a) == b:
+                    continue
+                new = not {a, b} & (paired.keys() | taken)
+                if not new or not operators >> a & operators >> b & 1 or len(paired) == LARGEST_BRANCH:
+                    return None
+                paired[a] = b
+                taken.add(b)
+                waiting.append((a, b))
+    swap = _Swap(paired, tensors)
+    return swap if _keeps_all(masks, swap) else None
+
+
+def _unpaired(mine: Sequence[int], its: Sequence[int], paired: dict[int, int]) -> list[tuple[int, int]]:
+    """What only one of two lists has, in pairs; without those that are paired already."""
+    own, twins = set(mine), set(its)
+    done = {member for member in mine if paired.get(member) in twins}
+    images = {paired[member] for member in done}
+    left = [member for member in mine if member not in twins and member not in done]
+    right = [member for member in its if member not in own and member not in images]
+    # Of lists of different lengths something stays without a twin, which the check at the end finds.
+    return list(zip(left, right, strict=False))
+
+
+def _keeps_all(masks: GraphMasks, swap: _Swap) -> bool:
+    """Whether exchanging the branches leaves the graph as it is."""
+    graph = masks.graph
+    operators = swap.operators | {twin: own for own, twin in swap.operators.items()}
+    tensors = swap.tensors | {twin: own for own, twin in swap.tensors.items()}
+    if len(operators) != 2 * len(swap.operators) or len(tensors) != 2 * len(swap.tensors):
+        return False
+
+    def swapped(members: Iterable[int], twins: dict[int, int]) -> set[int]:
+        return {twins.get(member, member) for member in members}
+
+    for own, twin in operators.items():
+        mine, its = graph.operators[own], graph.operators[twin]
+        same = (
+            mine.parameter_bytes == its.parameter_bytes,
+            swapped(mine.inputs, tensors) == set(its.inputs),
+            swapped(mine.outputs, tensors) == set(its.outputs),
+            {(tensors.get(a, a), tensors.get(b, b)) for a, b in mine.overwrites} == set(its.overwrites),
+        )
+        if not all(same):
+            return False
+    for own, twin in tensors.items():
+        same = (
+            masks.blocks[own] == masks.blocks[twin],
+            masks.traffic[own] == masks.traffic[twin],
+            masks.given >> own & 1 == masks.given >> twin & 1,
+            masks.on_host >> own & 1 == masks.on_host >> twin & 1,
+            swapped(graph.consumers[own], operators) == set(graph.consumers[twin]),
+        )
+        if not all(same):
+            return False
+    return True
