@@ -16,7 +16,8 @@ its missing inputs are retrieved, and other tensors are evicted until it fits.
 
 States are taken in the order of what they cost so far plus a lower bound on what they will still cost
 (:mod:`.estimate`). :mod:`.moves` says, and proves, which operators run at once, and which evictions are made
-for no other operator than these; :mod:`.late`, which operators wait for another and run right before it.
+for no other operator than these; :mod:`.late`, which operators wait for another and run right before it;
+:mod:`.twins`, which states are as good as each other.
 """
 
 from __future__ import annotations
@@ -63,7 +64,8 @@ class Switches:
     ``dominance`` drops states that are no better than another. ``estimate`` adds a lower bound on what a
     state still has to pay. ``safe_first`` lets evictions that make room for what is never a mistake be
     followed by nothing else. ``late_chains`` runs operators that only make more of what they read right
-    before the operator that reads it. A ``seed`` above 0 takes equal states in another order.
+    before the operator that reads it. ``twins`` follows one of the states that differ only by which of
+    several equal branches is how far. A ``seed`` above 0 takes equal states in another order.
     """
 
     safe_moves: bool = True
@@ -125,7 +127,7 @@ class PlanSearch:
         switches: Switches = Switches(),
         in_time: InTime = always_in_time,
     ) -> None:
-        """``in_time`` says how long the estimate of what is still to pay may be prepared."""
+        """``in_time`` says how long twins may be looked for and the estimate be prepared."""
         self.masks, self.switches = masks, switches
         self.moves = Moves(masks, capacity, LONGEST_CHAIN if switches.safe_chains else 1)
         self.goal = masks.all_operators if goal is None else goal
@@ -141,10 +143,11 @@ class PlanSearch:
         self._ties = Random(switches.seed) if switches.seed else None
         self._heap: list[_Entry] = []
         self._known: _Costs = {}
-        """The costs of states as entries lead to them, which many do in another order, ..."""
+        """The costs of states, with twins sorted, as entries lead to them: many do in another order, ..."""
         self._cheapest: _Costs = {}
         """... and after everything that runs at once."""
         self._followed: dict[int, list[State]] = {}
+        """States that were followed, with twins sorted, by the operators that ran."""
         for reached in begin:
             self._push(reached.state.cost, reached, -1, 0)
 

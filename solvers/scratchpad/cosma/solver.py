@@ -47,11 +47,11 @@ ORDERS = 4
 class Params:
     """The settings of one solve; all are switches.
 
-    ``safe_moves``, ``safe_chains``, ``safe_first``, ``late_chains``, ``dominance`` and ``estimate`` are the
-    search's (:class:`.Switches`).
-    ``serial_parts`` off searches the graph whole. ``divide`` off ends after the first search, at
-    ``FIRST_SEARCH_END`` of the time, and leaves a part that it does not finish without an order: the answer
-    is then the plan in the graph's own order, with the bound of the searches.
+    ``safe_moves``, ``dominance``, ``safe_chains``, ``estimate``, ``safe_first``, ``late_chains`` and
+    ``twins`` are the search's (:class:`.Switches`). ``serial_parts`` off searches the graph whole. ``divide``
+    off ends after the first search, at ``FIRST_SEARCH_END`` of the time, and leaves a part that it does not
+    finish without an order: the answer is then the plan in the graph's own order, with the bound of the
+    searches.
     """
 
     safe_moves: bool = True
@@ -62,6 +62,7 @@ class Params:
     estimate: bool = True
     safe_first: bool = True
     late_chains: bool = True
+    twins: bool = True
 
     def __post_init__(self) -> None:
         check_switches("cosma", self, *(field.name for field in fields(self)))
@@ -154,6 +155,7 @@ class _CosmaRun:
             own.estimate,
             own.safe_first,
             own.late_chains,
+            own.twins,
         )
         capacity, prepare = self.problem.capacity_bytes, self.left(ESTIMATE_END).wall_seconds
         in_time = Deadline(prepare).in_time

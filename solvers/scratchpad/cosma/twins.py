@@ -20,12 +20,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import NamedTuple
 
+from costmodel.limits import limit_reached
 from solvers.budget import InTime, always_in_time
 from solvers.scratchpad.cosma.moves import State
 from solvers.scratchpad.masks import GraphMasks, bits, mask_of
 
 LARGEST_BRANCH = 200
-"""Operators of a branch past which it is not followed."""
+"""The most operators of a branch: pairs are not followed any further."""
 
 _Progress = tuple[int, int, int]
 """Sets of operators that ran, of resident tensors and of those on the host."""
@@ -65,7 +66,9 @@ class _Branch:
         if known is None:
             sets = [
                 mask_of([members[place] for place in bits(places)])
-                for places, members in zip(progress, (self.operators, self.tensors, self.tensors), strict=True)
+                for places, members in zip(
+                    progress, (self.operators, self.tensors, self.tensors), strict=True
+                )
             ]
             known = self._members[progress] = (sets[0], sets[1], sets[2])
         return known
@@ -109,13 +112,23 @@ def _union(sets: Iterable[int]) -> int:
 def _families(masks: GraphMasks, operators: int, in_time: InTime) -> list[list[_Branch]]:
     families: list[list[_Branch]] = []
     for readers in _reading_alike(masks, operators):
-        for place, reader in enumerate(readers):
+        # One reader of each family found so far. Swaps add up, so one twin in a family is enough.
+        firsts: list[int] = []
+        for reader in readers:
             if not in_time():
                 return families
-            # The nearest is the likeliest twin, and swaps add up: one twin is enough.
-            swaps = (_swap(masks, operators, earlier, reader) for earlier in reversed(readers[:place]))
-            if swap := next((swap for swap in swaps if swap is not None), None):
-                _join(families, swap)
+            larger: _Swap | None = None
+            for first in firsts:
+                swap = _swap(masks, operators, first, reader)
+                if swap is not None and sum(v in swap.operators for v in readers) == 1:
+                    _join(families, swap)
+                    break
+                larger = larger or swap
+            else:
+                # A larger swap takes a whole group of readers to another: this is the first of its group.
+                firsts.append(reader)
+                if larger is not None:
+                    _join(families, larger)
     return families
 
 
@@ -169,7 +182,11 @@ def _swap(masks: GraphMasks, operators: int, one: int, other: int) -> _Swap | No
                 if paired.get(a) == b:
                     continue
                 new = not {a, b} & (paired.keys() | taken)
-                if not new or not operators >> a & operators >> b & 1 or len(paired) == LARGEST_BRANCH:
+                if not new or not operators >> a & operators >> b & 1:
+                    return None
+                if len(paired) >= LARGEST_BRANCH:
+                    effect = "twins are searched apart, which takes longer, and the bound may be lower"
+                    limit_reached("operators of a twin branch", LARGEST_BRANCH, effect)
                     return None
                 paired[a] = b
                 taken.add(b)
@@ -197,27 +214,27 @@ def _keeps_all(masks: GraphMasks, swap: _Swap) -> bool:
     if len(operators) != 2 * len(swap.operators) or len(tensors) != 2 * len(swap.tensors):
         return False
 
-    def swapped(members: Iterable[int], twins: dict[int, int]) -> set[int]:
-        return {twins.get(member, member) for member in members}
-
     for own, twin in operators.items():
         mine, its = graph.operators[own], graph.operators[twin]
-        same = (
-            mine.parameter_bytes == its.parameter_bytes,
-            swapped(mine.inputs, tensors) == set(its.inputs),
-            swapped(mine.outputs, tensors) == set(its.outputs),
-            {(tensors.get(a, a), tensors.get(b, b)) for a, b in mine.overwrites} == set(its.overwrites),
-        )
-        if not all(same):
+        if (
+            mine.parameter_bytes != its.parameter_bytes
+            or _swapped(mine.inputs, tensors) != set(its.inputs)
+            or _swapped(mine.outputs, tensors) != set(its.outputs)
+            or {(tensors.get(a, a), tensors.get(b, b)) for a, b in mine.overwrites} != set(its.overwrites)
+        ):
             return False
     for own, twin in tensors.items():
-        same = (
-            masks.blocks[own] == masks.blocks[twin],
-            masks.traffic[own] == masks.traffic[twin],
-            masks.given >> own & 1 == masks.given >> twin & 1,
-            masks.on_host >> own & 1 == masks.on_host >> twin & 1,
-            swapped(graph.consumers[own], operators) == set(graph.consumers[twin]),
-        )
-        if not all(same):
+        if (
+            masks.blocks[own] != masks.blocks[twin]
+            or masks.traffic[own] != masks.traffic[twin]
+            or masks.given >> own & 1 != masks.given >> twin & 1
+            or masks.on_host >> own & 1 != masks.on_host >> twin & 1
+            or _swapped(graph.consumers[own], operators) != set(graph.consumers[twin])
+        ):
             return False
     return True
+
+
+def _swapped(members: Iterable[int], twins: dict[int, int]) -> set[int]:
+    """The members with each that has a twin replaced by it."""
+    return {twins.get(member, member) for member in members}

@@ -87,6 +87,37 @@ def unfused_graph(seed: int, settings: ScratchpadSettings = LITERAL, branches: i
     return without_unused(f"unfused{seed}", nodes, sizes, 1, settings)
 
 
+def grouped_heads(
+    seed: int, groups: int = 2, heads: int = 2, settings: ScratchpadSettings = LITERAL
+) -> OperatorGraph:
+    """Attention heads of three operators off one tensor, in groups that share keys and values.
+
+    All groups are alike and all heads are, in any order. They are joined at the end.
+    """
+    random = Random(seed)
+    keys, queries, scores, outcome = (random.randint(1, 3) for _ in range(4))
+    scores += random.randint(1, 3)
+    held = settings.padded(random.choice((0, 1))) if settings.parameters else 0
+    sizes = [random.randint(2, 5)]
+    nodes: list[Operator] = []
+
+    def made(size: int, *inputs: int) -> int:
+        nodes.append(Operator(f"operator{len(nodes)}", tuple(sorted(set(inputs))), (len(sizes),), held))
+        sizes.append(size)
+        return len(sizes) - 1
+
+    hub = made(random.randint(2, 5), 0)
+    shared = [(made(keys, hub), made(keys, hub)) for _ in range(groups)]
+    all_heads = [group for group in range(groups) for _ in range(heads)]
+    random.shuffle(all_heads)
+    ends = []
+    for group in all_heads:
+        query = made(queries, hub)
+        ends.append(made(outcome, made(scores, query, shared[group][0]), shared[group][1]))
+    made(outcome * len(ends), *ends)
+    return without_unused(f"heads{seed}", nodes, sizes, 1, settings)
+
+
 def spilling_graph() -> OperatorGraph:
     """The first random graph that cannot do without off-chip access at MR."""
     graphs = map(random_graph, range(100))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -14,6 +15,8 @@ from solvers.scratchpad.masks import GraphMasks, bits
 from tests.solvers.scratchpad import random_graphs
 
 PLAIN = Switches(safe_moves=False, safe_chains=False, estimate=False)
+BARE = replace(PLAIN, dominance=False, safe_first=False, late_chains=False, twins=False)
+"""A search without any of its tricks."""
 SETTINGS = (
     ScratchpadSettings(),
     ScratchpadSettings(inputs_on_host=True),

@@ -12,11 +12,8 @@ from solvers.scratchpad.cosma.moves import Moves
 from solvers.scratchpad.cosma.search import PlanSearch, Reached, Switches, start
 from solvers.scratchpad.masks import GraphMasks, bits
 from tests.solvers.scratchpad import random_graphs
-from tests.solvers.scratchpad.test_estimate import SETTINGS, graph_of, random_state
+from tests.solvers.scratchpad.test_estimate import BARE, SETTINGS, graph_of, random_state
 from tests.thorough import how_many
-
-BARE = Switches(False, False, 0, False, False, False, False)
-"""A search without any of its tricks."""
 
 
 def chains_of(graph: OperatorGraph) -> list[LateChain]:
