@@ -170,12 +170,16 @@ def _swap(masks: GraphMasks, operators: int, one: int, other: int) -> _Swap | No
         if len(mine.inputs) != len(its.inputs) or len(mine.outputs) != len(its.outputs):
             return None
         inputs = _unpaired(mine.inputs, its.inputs, tensors)
+        if inputs is None:
+            return None
         # An operator's outputs may have been met before, as what a reader of theirs reads.
         for tensor, twin in chain(zip(mine.outputs, its.outputs, strict=True), inputs):
             if tensors.setdefault(tensor, twin) != twin:
                 return None
             makers = graph.producers[tensor], graph.producers[twin]
             operators_of = _unpaired(graph.consumers[tensor], graph.consumers[twin], paired)
+            if operators_of is None:
+                return None
             if makers[0] is not None and makers[1] is not None:
                 operators_of.append((makers[0], makers[1]))
             for a, b in operators_of:
@@ -195,15 +199,16 @@ def _swap(masks: GraphMasks, operators: int, one: int, other: int) -> _Swap | No
     return swap if _keeps_all(masks, swap) else None
 
 
-def _unpaired(mine: Sequence[int], its: Sequence[int], paired: dict[int, int]) -> list[tuple[int, int]]:
-    """What only one of two lists has, in pairs; without those that are paired already."""
+def _unpaired(
+    mine: Sequence[int], its: Sequence[int], paired: dict[int, int]
+) -> list[tuple[int, int]] | None:
+    """What only one of two lists has and is not paired yet, in pairs; None where something is left over."""
     own, twins = set(mine), set(its)
     done = {member for member in mine if paired.get(member) in twins}
     images = {paired[member] for member in done}
     left = [member for member in mine if member not in twins and member not in done]
     right = [member for member in its if member not in own and member not in images]
-    # Of lists of different lengths something stays without a twin, which the check at the end finds.
-    return list(zip(left, right, strict=False))
+    return list(zip(left, right, strict=True)) if len(left) == len(right) else None
 
 
 def _keeps_all(masks: GraphMasks, swap: _Swap) -> bool:
