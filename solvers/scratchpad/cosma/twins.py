@@ -87,7 +87,8 @@ class Twins:
         """The state with twins swapped into the order of how far they are; all but its sets is left as is."""
         executed, resident, host = state.executed, state.resident, state.host
         for family, operators, tensors in zip(self.families, self._operators, self._tensors, strict=True):
-            if not executed & operators:
+            begun = executed & operators
+            if not begun or (begun == operators and not (resident | host) & tensors):
                 continue
             found = [branch.progress(executed, resident, host) for branch in family]
             wanted = sorted(found)
