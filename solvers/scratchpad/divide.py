@@ -29,7 +29,7 @@ from solvers.scratchpad.peak import minimum_peak
 from solvers.scratchpad.problem import ScratchpadProblem, answer, below_requirement, unknown
 from solvers.scratchpad.replacement import Replacement, Schedule, best_replacement
 
-VERSION = "5"
+VERSION = "6"
 ORDER_FRACTION = 0.75
 """Fraction of the time in which an order is looked for; the rest is for packing."""
 REPLACEMENT_SECONDS = 10

@@ -15,7 +15,9 @@ its missing inputs are retrieved, and other tensors are evicted until it fits.
   save it one spill. If state 1 costs no more with all of that added, state 2 is dropped.
 
 States are taken in the order of what they cost so far plus a lower bound on what they will still cost
-(:mod:`.estimate`). :mod:`.moves` says, and proves, which operators run at once.
+(:mod:`.estimate`). :mod:`.moves` says, and proves, which operators run at once, and which evictions are made
+for no other operator than these; :mod:`.late`, which operators wait for another and run right before it;
+:mod:`.twins`, which states are as good as each other.
 """
 
 from __future__ import annotations
@@ -30,7 +32,9 @@ from typing import Any, NamedTuple
 from costmodel.limits import limit_reached
 from solvers.budget import Deadline, InTime, always_in_time
 from solvers.scratchpad.cosma.estimate import WideStepEstimate
-from solvers.scratchpad.cosma.moves import LONGEST_CHAIN, Moves, State
+from solvers.scratchpad.cosma.late import late_chains
+from solvers.scratchpad.cosma.moves import LONGEST_CHAIN, Moves, SafeChain, State
+from solvers.scratchpad.cosma.twins import Twins
 from solvers.scratchpad.masks import GraphMasks, bits
 
 MOST_ENTRIES = 3_000_000
@@ -58,7 +62,10 @@ class Switches:
 
     ``safe_moves`` runs at once what is never a mistake, with ``safe_chains`` also several operators in a row.
     ``dominance`` drops states that are no better than another. ``estimate`` adds a lower bound on what a
-    state still has to pay. A ``seed`` above 0 takes equal states in another order.
+    state still has to pay. ``safe_first`` lets evictions that make room for what is never a mistake be
+    followed by nothing else. ``late_chains`` runs operators that only make more of what they read right
+    before the operator that reads it. ``twins`` follows one of the states that differ only by which of
+    several equal branches is how far. A ``seed`` above 0 takes equal states in another order.
     """
 
     safe_moves: bool = True
@@ -66,10 +73,14 @@ class Switches:
     seed: int = 0
     safe_chains: bool = True
     estimate: bool = True
+    safe_first: bool = True
+    late_chains: bool = True
+    twins: bool = True
 
 
 class _Entry(NamedTuple):
-    """A successor that is not built yet: ``parent`` runs ``operator`` after evicting ``evicted``.
+    """A successor that is not built yet: ``parent`` runs ``operator``, or the late chain that begins with it,
+    after evicting ``evicted``.
 
     ``least`` bounds the cost of every way on from it, ``cost`` is paid by then. Entries are compared field by
     field: of equal bounds the one with more operators behind it comes first (``minus_executed``), then the
@@ -116,12 +127,14 @@ class PlanSearch:
         switches: Switches = Switches(),
         in_time: InTime = always_in_time,
     ) -> None:
-        """``in_time`` says how long the estimate of what is still to pay may be prepared."""
+        """``in_time`` says how long twins may be looked for and the estimate be prepared."""
         self.masks, self.switches = masks, switches
         self.moves = Moves(masks, capacity, LONGEST_CHAIN if switches.safe_chains else 1)
         self.goal = masks.all_operators if goal is None else goal
         begin = list(starts) or [start(masks)]
         to_run = self.goal & ~begin[0].state.executed
+        self._twins = Twins(masks, to_run if switches.twins else 0, in_time)
+        self._late = late_chains(masks, to_run) if switches.late_chains else {}
         self._estimate = WideStepEstimate(masks, capacity, to_run, in_time) if switches.estimate else None
         self.upper_bound: float = inf
         self.bound: float = 0.0
@@ -130,10 +143,11 @@ class PlanSearch:
         self._ties = Random(switches.seed) if switches.seed else None
         self._heap: list[_Entry] = []
         self._known: _Costs = {}
-        """The costs of states as entries lead to them, which many do in another order, ..."""
+        """The costs of states, with twins sorted, as entries lead to them: many do in another order, ..."""
         self._cheapest: _Costs = {}
         """... and after everything that runs at once."""
         self._followed: dict[int, list[State]] = {}
+        """States that were followed, with twins sorted, by the operators that ran."""
         for reached in begin:
             self._push(reached.state.cost, reached, -1, 0)
 
@@ -163,15 +177,17 @@ class PlanSearch:
                 heapq.heappush(self._heap, entry)
                 return None
             entered = self._entered(entry)
-            if not self._cheaper(self._known, entered.state):
+            entered_like = self._twins.sorted(entered.state)
+            if not self._cheaper(self._known, entered_like):
                 continue
             reached = self._closed(entered) if self.switches.safe_moves else entered
-            if not self._is_new(reached.state):
+            like = self._twins.sorted(reached.state)
+            if not self._is_new(like):
                 continue
             if reached.state.executed == self.goal:
                 return reached
             if not self._expand(reached, deadline.in_time):
-                self._forget(entered.state, reached.state)
+                self._forget(entered_like, like)
                 heapq.heappush(self._heap, entry)
                 return None
         self.bound = self.upper_bound
@@ -191,6 +207,11 @@ class PlanSearch:
         if self._estimate is None:
             return 0
         waiting, resident = self.goal & ~state.executed, state.resident & ~evicted
+        late = self._late.get(operator)
+        if late is not None:
+            waiting &= ~late.operators
+            resident |= late.source & ~evicted
+            operator = late.members[-1]
         if operator >= 0:
             waiting &= ~(1 << operator)
             resident |= self.masks.inputs[operator] | self.masks.kept[operator]
@@ -243,22 +264,52 @@ class PlanSearch:
     def _expand(self, reached: Reached, in_time: InTime) -> bool:
         """Push all ways on from a state; False if the time is up first, for there may be very many."""
         self.expanded += 1
-        state = reached.state
+        state, moves = reached.state, self.moves
+        first: list[SafeChain] | None = None
         for operator in bits(state.ready & self.goal):
-            excess = self.moves.excess(state, operator)
+            late = self._late.get(operator)
+            if late is not None and late.makers & ~state.executed:
+                continue
+            excess = moves.excess(state, operator) if late is None else late.excess(moves, state)
             if excess <= 0:
                 self._push(state.cost, reached, operator, 0)
                 continue
-            for cost, evicted in self._evictions(state, operator, excess, in_time):
-                self._push(cost, reached, operator, evicted)
+            if first is None:
+                first = self._lacking_room(state)
+            leaving, source = state.resident & ~self.masks.inputs[operator], 0
+            if late is not None:
+                leaving, source = late.may_leave(self.masks, state), late.source
+            for cost, evicted in self._evictions(state, leaving, excess, in_time):
+                # What a late chain begins with leaves after its first operator, and makes no room before.
+                if not self._is_for_another(operator, evicted & ~source, first):
+                    self._push(cost, reached, operator, evicted)
             if not in_time():
                 return False
         return True
 
+    def _lacking_room(self, state: State) -> list[SafeChain]:
+        """What would run at once if it had room, in the graph's order."""
+        if not self.switches.safe_first:
+            return []
+        # A late chain has no move that runs its first operator by itself.
+        able = [v for v in bits(self._able(state)) if v not in self._late]
+        found = (self.moves.safe_chain(state, v, self.goal, self.moves.capacity) for v in able)
+        return [chain for chain in found if chain is not None]
+
+    def _is_for_another(self, operator: int, evicted: int, first: list[SafeChain]) -> bool:
+        """Whether the evictions before ``operator`` make room for what is safe and has to run first."""
+        if not first:
+            return False
+        freed = self.masks.bytes_of(evicted)
+        for chain in first:
+            if chain.lacking <= freed and not chain.needed & evicted:
+                return chain.members[0] != operator
+        return False
+
     def _evictions(
-        self, state: State, operator: int, excess: int, in_time: InTime = always_in_time
+        self, state: State, leaving: int, excess: int, in_time: InTime = always_in_time
     ) -> Iterable[tuple[int, int]]:
-        """Every set of tensors to evict that frees ``excess`` bytes, and from which none can be left out.
+        """Every set of ``leaving`` tensors that frees ``excess`` bytes, and from which none can be left out.
 
         Yields the cost so far with the set evicted, and the set. Sets with which the cost cannot stay below
         ``upper_bound`` are left out. Ends early when the time is up.
@@ -268,8 +319,7 @@ class PlanSearch:
         # smallest. ``remaining``: what all tensors from an index on free together; ``cheapest``: the least
         # price of one.
         blocks, traffic = self.masks.blocks, self.masks.traffic
-        others = [t for t in bits(state.resident & ~self.masks.inputs[operator]) if blocks[t]]
-        tensors = sorted(others, key=lambda t: -blocks[t])
+        tensors = sorted((t for t in bits(leaving) if blocks[t]), key=lambda t: -blocks[t])
         free = [(blocks[t], 1 << t, traffic[t] if state.host >> t & 1 else 2 * traffic[t]) for t in tensors]
         remaining = [0] * (len(free) + 1)
         cheapest: list[float] = [inf] * (len(free) + 1)
@@ -298,25 +348,37 @@ class PlanSearch:
         reached = entry.parent
         if entry.operator < 0:
             return reached
-        state = reached.state
-        evicted_bytes = self.masks.bytes_of(entry.evicted)
-        state = state._replace(
-            resident=state.resident & ~entry.evicted,
-            host=state.host | entry.evicted,
-            bytes=state.bytes - evicted_bytes,
-            cost=entry.cost,
-        )
-        return Reached(self.moves.ran(state, entry.operator), (reached.path, entry.operator))
+        state = reached.state._replace(cost=entry.cost)
+        late = self._late.get(entry.operator)
+        if late is None:
+            state = self.moves.evicted(state, entry.evicted)
+            return Reached(self.moves.ran(state, entry.operator), (reached.path, entry.operator))
+        path = reached.path
+        for member in late.members:
+            path = path, member
+        return Reached(late.ran(self.moves, state, entry.evicted), path)
 
     def _closed(self, reached: Reached) -> Reached:
         """After everything that may run at once."""
-        state, path = reached
+        state, path = self._onward(*reached)
         moved = True
         while moved:
             moved = False
-            # others free nothing, and so cannot begin anything that runs at once
-            for operator in bits(state.ready & self.goal & (state.last | self.masks.keep_nothing)):
+            for operator in bits(self._able(state)):
                 members, state = self.moves.at_once(state, operator, self.goal)
                 for member in members:
                     path, moved = (path, member), True
+                if members:
+                    state, path = self._onward(state, path)
         return Reached(state, path)
+
+    def _onward(self, state: State, path: Any) -> Reached:
+        """After what follows the last operator at once."""
+        members, state = self.moves.onward(state, path[1], self.goal) if path else ((), state)
+        for member in members:
+            path = path, member
+        return Reached(state, path)
+
+    def _able(self, state: State) -> int:
+        """The ready operators that may begin what runs at once: all others free nothing."""
+        return state.ready & self.goal & (state.last | self.masks.keep_nothing)

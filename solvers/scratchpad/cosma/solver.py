@@ -30,7 +30,7 @@ from solvers.scratchpad.parts import Part, at_positions, positions, same_problem
 from solvers.scratchpad.problem import ScratchpadProblem, answer, below_requirement, infeasible, unknown
 from solvers.scratchpad.replacement import Schedule
 
-VERSION = "7"
+VERSION = "8"
 FIRST_SEARCH_END, DIVIDE_END, SEARCH_END = 0.1, 0.5, 0.8
 """Fractions of the wall time at which the first search, divide and conquer, and the second search end.
 
@@ -47,10 +47,11 @@ ORDERS = 4
 class Params:
     """The settings of one solve; all are switches.
 
-    ``safe_moves``, ``safe_chains``, ``dominance`` and ``estimate`` are the search's (:class:`.Switches`).
-    ``serial_parts`` off searches the graph whole. ``divide`` off ends after the first search, at
-    ``FIRST_SEARCH_END`` of the time, and leaves a part that it does not finish without an order: the answer
-    is then the plan in the graph's own order, with the bound of the searches.
+    ``safe_moves``, ``dominance``, ``safe_chains``, ``estimate``, ``safe_first``, ``late_chains`` and
+    ``twins`` are the search's (:class:`.Switches`). ``serial_parts`` off searches the graph whole. ``divide``
+    off ends after the first search, at ``FIRST_SEARCH_END`` of the time, and leaves a part that it does not
+    finish without an order: the answer is then the plan in the graph's own order, with the bound of the
+    searches.
     """
 
     safe_moves: bool = True
@@ -59,6 +60,9 @@ class Params:
     divide: bool = True
     safe_chains: bool = True
     estimate: bool = True
+    safe_first: bool = True
+    late_chains: bool = True
+    twins: bool = True
 
     def __post_init__(self) -> None:
         check_switches("cosma", self, *(field.name for field in fields(self)))
@@ -143,7 +147,16 @@ class _CosmaRun:
 
     def _search(self, part: Part, seed: int) -> PlanSearch:
         own = self.params
-        switches = Switches(own.safe_moves, own.dominance, seed, own.safe_chains, own.estimate)
+        switches = Switches(
+            own.safe_moves,
+            own.dominance,
+            seed,
+            own.safe_chains,
+            own.estimate,
+            own.safe_first,
+            own.late_chains,
+            own.twins,
+        )
         capacity, prepare = self.problem.capacity_bytes, self.left(ESTIMATE_END).wall_seconds
         in_time = Deadline(prepare).in_time
         return PlanSearch(self.masks, capacity, [part.start], part.goal, switches, in_time)

@@ -55,6 +55,69 @@ def forked_graph(seed: int, settings: ScratchpadSettings = LITERAL) -> OperatorG
     return without_unused(f"forked{seed}", nodes, sizes, 1, settings)
 
 
+def unfused_graph(seed: int, settings: ScratchpadSettings = LITERAL, branches: int = 3) -> OperatorGraph:
+    """Branches off one tensor that copy, pad and shrink it, as in networks of single ATen operations.
+
+    They are joined at the end, some with the end of another branch before.
+    """
+    random = Random(seed)
+    sizes = [random.randint(2, 5)]
+    nodes: list[Operator] = []
+
+    def made(size: int, *inputs: int) -> int:
+        held = settings.padded(random.choice((0, 0, 1))) if settings.parameters else 0
+        nodes.append(Operator(f"operator{len(nodes)}", tuple(sorted(set(inputs))), (len(sizes),), held))
+        sizes.append(size)
+        return len(sizes) - 1
+
+    hub = made(random.randint(3, 6), 0) if random.random() < 0.7 else 0
+    ends: list[int] = []
+    for _ in range(branches):
+        end = hub
+        if random.random() < 0.6:
+            end = made(sizes[end], end)
+        if random.random() < 0.7:
+            end = made(sizes[end] + random.randint(0, 2), end)
+        also = [random.choice(ends)] if ends and random.random() < 0.3 else []
+        end = made(random.randint(1, 3), end, *also)
+        if random.random() < 0.4:
+            end = made(sizes[end] - random.randint(0, sizes[end] - 1), end)
+        ends.append(end)
+    made(sum(sizes[end] for end in ends), *ends)
+    return without_unused(f"unfused{seed}", nodes, sizes, 1, settings)
+
+
+def grouped_heads(
+    seed: int, groups: int = 2, heads: int = 2, settings: ScratchpadSettings = LITERAL
+) -> OperatorGraph:
+    """Attention heads of three operators off one tensor, in groups that share keys and values.
+
+    All groups are alike and all heads are, in any order. They are joined at the end.
+    """
+    random = Random(seed)
+    keys, queries, scores, outcome = (random.randint(1, 3) for _ in range(4))
+    scores += random.randint(1, 3)
+    held = settings.padded(random.choice((0, 1))) if settings.parameters else 0
+    sizes = [random.randint(2, 5)]
+    nodes: list[Operator] = []
+
+    def made(size: int, *inputs: int) -> int:
+        nodes.append(Operator(f"operator{len(nodes)}", tuple(sorted(set(inputs))), (len(sizes),), held))
+        sizes.append(size)
+        return len(sizes) - 1
+
+    hub = made(random.randint(2, 5), 0)
+    shared = [(made(keys, hub), made(keys, hub)) for _ in range(groups)]
+    all_heads = [group for group in range(groups) for _ in range(heads)]
+    random.shuffle(all_heads)
+    ends = []
+    for group in all_heads:
+        query = made(queries, hub)
+        ends.append(made(outcome, made(scores, query, shared[group][0]), shared[group][1]))
+    made(outcome * len(ends), *ends)
+    return without_unused(f"heads{seed}", nodes, sizes, 1, settings)
+
+
 def spilling_graph() -> OperatorGraph:
     """The first random graph that cannot do without off-chip access at MR."""
     graphs = map(random_graph, range(100))
@@ -100,7 +163,7 @@ def least_bytes(graph: OperatorGraph, capacity: int) -> int | None:
 
     None where nothing fits.
     """
-    costs = (_least_of_order(graph, order, capacity) for order in orders(graph))
+    costs = (least_bytes_of_order(graph, order, capacity) for order in orders(graph))
     found = [cost for cost in costs if cost is not None]
     return min(found, default=None)
 
@@ -133,7 +196,7 @@ def _footprints(
     return footprints
 
 
-def _least_of_order(graph: OperatorGraph, order: tuple[int, ...], capacity: int) -> int | None:
+def least_bytes_of_order(graph: OperatorGraph, order: tuple[int, ...], capacity: int) -> int | None:
     gaps = [
         (tensor, first, last)
         for tensor, own in enumerate(_uses(graph, order))

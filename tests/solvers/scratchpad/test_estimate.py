@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -14,6 +15,8 @@ from solvers.scratchpad.masks import GraphMasks, bits
 from tests.solvers.scratchpad import random_graphs
 
 PLAIN = Switches(safe_moves=False, safe_chains=False, estimate=False)
+BARE = replace(PLAIN, dominance=False, safe_first=False, late_chains=False, twins=False)
+"""A search without any of its tricks."""
 SETTINGS = (
     ScratchpadSettings(),
     ScratchpadSettings(inputs_on_host=True),
@@ -42,7 +45,11 @@ def random_state(search: PlanSearch, random: Random) -> State:
     for _ in range(random.randint(0, len(search.masks.graph.operators) - 1)):
         operator = random.choice(list(bits(state.ready)))
         excess = search.moves.excess(state, operator)
-        ways = list(search._evictions(state, operator, excess)) if excess > 0 else [(state.cost, 0)]
+        ways = (
+            list(search._evictions(state, state.resident & ~search.masks.inputs[operator], excess))
+            if excess > 0
+            else [(state.cost, 0)]
+        )
         cost, evicted = random.choice(ways)
         size = state.bytes - search.masks.bytes_of(evicted)
         left = state._replace(

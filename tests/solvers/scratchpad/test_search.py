@@ -39,13 +39,22 @@ def test_the_optimum_is_the_enumerated_one(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(100, 130))
 def test_switches_and_seeds_change_no_optimum(seed: int) -> None:
-    graph = random_graphs.random_graph(seed, 9, SETTINGS[seed % 4])
-    found = {
-        optimum(graph, graph.required_bytes + 1, Switches(safe, dominance, ties, chains, estimate))
-        for safe, dominance, ties in product((True, False), (True, False), (0, 1))
-        for chains, estimate in product((True, False), (True, False))
-    }
-    assert len(found) == 1
+    settings = SETTINGS[seed % 4]
+    for graph in (
+        random_graphs.random_graph(seed, 9, settings),
+        random_graphs.unfused_graph(seed, settings, 2),
+    ):
+        found = {
+            optimum(graph, graph.required_bytes + 1, Switches(safe, dominance, ties, *others))
+            for safe, dominance, ties in product((True, False), (True, False), (0, 1))
+            # safe_chains, estimate, safe_first and late_chains: all, none, and all but one of them
+            for others in (
+                (True,) * 4,
+                (False,) * 4,
+                *(tuple(n != off for n in range(4)) for off in range(4)),
+            )
+        }
+        assert len(found) == 1
 
 
 def test_every_order_found_is_topological() -> None:
@@ -92,7 +101,12 @@ class WithoutLastCondition(Moves):
 
     def at_once(self, state: State, operator: int, goal: int) -> tuple[tuple[int, ...], State]:
         dead = self.masks.dying(operator, state.executed | 1 << operator)
-        if not self.fits(state, operator) or self.masks.kept_bytes[operator] > self.masks.bytes_of(dead):
+        missing = self.masks.inputs[operator] & ~state.resident
+        if (
+            missing
+            or self.excess(state, operator) > 0
+            or self.masks.kept_bytes[operator] > self.masks.bytes_of(dead)
+        ):
             return (), state
         return (operator,), self.ran(state, operator)
 
