@@ -15,8 +15,8 @@ counts only for leaves that hold something then:
 
 So the price of weights that stay is that of all moments together, as they take their bits at each. Prices
 begin low, and those of each cut that overflows rise step by step until the segment fits. The last rise is
-then halved, and made for as few leaves as it takes. Where it does not fit in MOST_RISES steps, its leaves
-take the fewest bits that they can.
+then halved if all still fits. Where it does not fit in MOST_RISES steps, its leaves take the fewest bits that
+they can.
 """
 
 from __future__ import annotations
@@ -37,8 +37,6 @@ FIRST_PRICE = 1 / 32
 """The first price of a whole buffer, in units of what the segment costs."""
 STEP = 8.0
 """The factor by which the price of a cut rises that still overflows."""
-HALVINGS = 2
-"""How often the last rise is halved, to see whether all fits at prices in between."""
 MOST_RISES = 6
 """How often prices rise at most in one segment."""
 HIGHEST = 2.0**100

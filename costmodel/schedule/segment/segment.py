@@ -62,7 +62,6 @@ from costmodel.schedule.segment.known_nodes import BufferOverflow, KnownNodes, P
 from costmodel.schedule.segment.leaf_nodes import LeafNodes
 from costmodel.schedule.segment.node_cost import NodeCost, running_pj, runs_on_tiles
 from costmodel.schedule.segment.scarce_buffers import (
-    HALVINGS,
     MOST_RISES,
     Prices,
     ScarceBuffers,
@@ -253,11 +252,13 @@ class SegmentEvaluation:
         """The costs of a segment at prices between those at which it fits and ``lower`` ones at which it does
         not; only where it fits at these, too.
 
-        First the last rise is halved for all leaves, then it is made for as few of them as it takes, in the
-        order in which they are first held.
+        The last rise is halved. Where tiles may share weights it is halved again, and then made for as few
+        leaves as it takes, in the order in which they are first held. Without that, tiles would rather
+        stream weights than share them, which takes more bits. Otherwise it is not worth it: what a segment
+        gains leaves no room for the first data of the next one, and chains of segments take more.
         """
         higher, part = scarce.prices, 1 / 2
-        for _ in range(HALVINGS):
+        for _ in range(2 if may_share else 1):
             scarce.fall(part)
             priced = self._tried(planned, scarce.prices, may_share)
             fits = priced is not None and not priced.tight
@@ -267,7 +268,7 @@ class SegmentEvaluation:
             part = (1 if fits else -1) * abs(part) / 2
         rising = [leaf for leaf, price in higher.items() if price != lower.get(leaf, FREE)]
         # with so many of them it does not fit, and with so many it does
-        too_few, enough = 0, len(rising)
+        too_few, enough = 0, len(rising) if may_share else 0
         while enough - too_few > 1:
             count = (too_few + enough) // 2
             some = {**lower, **{leaf: higher[leaf] for leaf in rising[:count]}}
