@@ -128,9 +128,11 @@ class SourceCache(FunctionCache):
 def source_digest(module: str, path: Path) -> str:
     """A digest (SHA-256) of all files of ours whose functions and constants a module's machine code may have.
 
-    ``path`` is the module's own file.
+    ``path`` is the module's own file. Names of modules count, too: machine code imports the types of its
+    arguments by them.
     """
-    sources = [source.read_bytes() for _, source in sorted(_closure(module, path).items())]
+    found = sorted(_closure(module, path).items())
+    sources = [part for name, source in found for part in (name.encode(), source.read_bytes())]
     return hashlib.sha256(b"\0".join(sources)).hexdigest()
 
 

@@ -43,3 +43,13 @@ def test_machine_code_is_renewed_with_what_kernels_inline(name: str) -> None:
 def test_the_conventions_kernels_are_found_through_those_that_they_call() -> None:
     found = inlined(import_module("costmodel.published.set_isca2023.leaf.search_kernel"))
     assert {"costmodel.schedule.mesh.mesh_kernel", "costmodel.schedule.leaf.kernels.ranges_kernel"} < found
+
+
+def test_machine_code_of_a_module_that_was_moved_is_renewed(tmp_path: Path) -> None:
+    """Kept machine code names the modules of the types that it takes, which are not there any more then."""
+    digests = set()
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "kernel.py").write_text("SIZE = 3\n", encoding="utf-8")
+        digests.add(machine_code.source_digest(f"{name}.kernel", tmp_path / name / "kernel.py"))
+    assert len(digests) == 2
