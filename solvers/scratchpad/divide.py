@@ -38,7 +38,11 @@ REPLACEMENT_SECONDS = 10
 PEAK_FRACTION = 1 / 3
 """Fraction of that time for the order of minimum peak that the first round begins from."""
 LATE_FRACTION = 0.2
-"""With less than this of the time left no round is begun."""
+"""With less than this of the time left no round is begun, and no segment is searched any more.
+
+What is left is for the replacement of the order that a round ends with, or began from: without it there is no
+plan.
+"""
 IDLE_ROUNDS = 3
 """Rounds in a row without a better order after which no other is begun."""
 
@@ -162,7 +166,8 @@ class _Rounds:
                 break
             if not self.deadline.in_time():
                 break
-            conquered = _Conquest(masks, self.problem.capacity_bytes, params, self.deadline)
+            conquest_end = Deadline((1 - LATE_FRACTION) * self.deadline.wall_seconds, self.deadline.watch)
+            conquered = _Conquest(masks, self.problem.capacity_bytes, params, conquest_end)
             segment = max(1, params.segment - 7 * (round_ % 4))
             # Where there is no time for a whole round, the order that it began from is as good as any.
             schedule = Schedule(masks, conquered.order(cuts(masks, order, segment, round_)) or order)

@@ -59,6 +59,27 @@ def test_rounds_begin_again_where_the_order_of_minimum_peak_was_not_found(
     assert all(90 < seconds < 151 for seconds in asked)
 
 
+def test_a_round_that_takes_all_its_time_leaves_some_for_the_order_that_it_began_from(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    graph = random_graphs.spilling_graph()
+    problem = ScratchpadProblem(graph, graph.required_bytes)
+
+    def endless(conquest: Any, _segments: Any) -> None:
+        """Nothing, by the end of the conquest's time."""
+        watch = conquest.deadline.watch
+        object.__setattr__(watch, "_wall", watch._wall - max(0.0, conquest.deadline.left))
+
+    monkeypatch.setattr(divide._Conquest, "order", endless)
+    found = divide.divided(problem, Budget(100.0))
+    assert found is not None
+    order = minimum_peak(graph).order
+    expected = best_replacement(Schedule(GraphMasks.of(graph), order), problem.capacity_bytes, Budget())
+    assert found.schedule.order == order
+    assert expected is not None
+    assert found.cost == expected.cost
+
+
 def test_break_nodes_by_hand_cut_where_they_say() -> None:
     """Every order runs a sub-graph whole before the next; what leads to no break node comes last."""
     for seed in range(60):
