@@ -26,7 +26,7 @@ whole chip begins and ends by itself: its fill and drain are part of its cycles 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from math import ceil
@@ -37,8 +37,8 @@ from numpy.typing import NDArray
 
 from costmodel.hardware.chip import Chip
 from costmodel.schedule.segment.node_cost import NodeCost, runs_on_tiles
-from costmodel.schedule.starts import NodeRuns, slowest_by_stage
-from costmodel.schedule.tree.tree import Cut
+from costmodel.schedule.starts import LinkLoads, NodeRuns, slowest_by_stage
+from costmodel.schedule.tree.tree import Cut, Leaf
 
 MOST_REMEMBERED = 200_000
 """How many pairs of segments are remembered before all are forgotten, which bounds the memory."""
@@ -249,30 +249,73 @@ def _ending(
 
 
 @dataclass(frozen=True)
+class _FirstData:
+    """What a leaf needs from DRAM before its first run: its weights (``kind`` 0) or its inputs (1).
+
+    The leaf has the tiles from ``first_tile`` to before ``end_tile``. ``bits``, ``loads``: what DRAM sends
+    and links carry; data for several tiles counts once. It is in equal ``parts``, and ``part`` [tiles of the
+    leaf] is the one that each tile gets. ``producers``: layers whose outputs it is, and how many ``samples``
+    of them. ``at_once``: whether the leaf is of the first stage of every pipeline that it is in; without the
+    data of such leaves the segment cannot start.
+    """
+
+    kind: int
+    first_tile: int
+    end_tile: int
+    bits: int
+    loads: LinkLoads
+    part: Array
+    parts: int
+    producers: Sequence[str]
+    samples: int
+    at_once: bool
+
+    def since(self, times: Array, before: Ending) -> tuple[Array, Array]:
+        """How many cycles before the end of ``before`` parts may begin to come, and how many of them do then.
+
+        ``times`` [2, tiles]: when tiles have bytes for it. A part for several tiles is one message, which
+        comes when the last of them can take it.
+        """
+        of_tiles = times[self.kind, self.first_tile : self.end_tile]
+        each = np.full(self.parts, of_tiles.min() if self.parts == 1 else _NEVER_WAITED_FOR)
+        if self.parts > 1:
+            np.minimum.at(each, self.part, of_tiles)
+        for producer in self.producers:
+            if producer in before.made:
+                each = np.minimum(each, before.made_before(producer, self.samples))
+        return np.unique(each, return_counts=True) if self.parts > 1 else (each, np.ones(1, np.int64))
+
+
+def _first_data(
+    leaf: NodeCost, at_once: bool, producers: Mapping[str, Sequence[str]]
+) -> Iterator[_FirstData]:
+    """The weights and the inputs of a leaf, if it needs any from DRAM before it starts."""
+    assert isinstance(leaf.node, Leaf)
+    assert leaf.leaf is not None
+    first, later = runs_on_tiles(leaf).first, runs_on_tiles(leaf).later
+    tiles = leaf.first_tile, leaf.first_tile + leaf.tiles
+    if weights := first.ahead_bits - later.ahead_bits:
+        # tiles with other output channels get other weights
+        place = leaf.leaf.placement
+        part = np.arange(leaf.tiles) // place.steps[0] % place.parts[0]
+        yield _FirstData(0, *tiles, weights, leaf.leaf.runs.pinned, part, place.parts[0], (), 0, at_once)
+    if later.ahead_bits:
+        part, reads = np.zeros(leaf.tiles, np.int64), producers[leaf.node.layer]
+        yield _FirstData(1, *tiles, later.ahead_bits, later.ahead, part, 1, reads, leaf.node.batch, at_once)
+
+
+@dataclass(frozen=True)
 class Beginning:
     """How a segment begins: the data from DRAM that the leaves which run first on their tiles need.
 
-    The first index of ``need``, ``without`` and ``needed`` is 0 for weights and 1 for inputs. ``sizes`` and
-    ``links`` have an entry for each True of ``needed``, in its order: weights of all leaves, then inputs.
+    The first index of ``need`` and ``without`` is 0 for weights and 1 for inputs.
     """
 
     need: Array
     """[2, tiles]: bits in a tile's buffer: of pinned weights, and of these together with the inputs."""
     without: Array
     """[2, tiles]: whether a tile gets no weights, or no inputs."""
-    first_tiles: Array
-    """[leaves]: the first tile of each leaf, whose tiles follow one another."""
-    needed: Array
-    """[2, leaves]: whether a leaf needs any."""
-    sizes: Array
-    """Bits that DRAM sends; data for several tiles counts once."""
-    links: Array
-    """Cycles for which the data keeps the busiest link busy."""
-    producers: tuple[tuple[int, str, int], ...]
-    """(number of the leaf, layer whose outputs it reads, how many samples of them it needs first)."""
-    at_once: Array
-    """[leaves]: whether a leaf is of the first stage of every pipeline that it is in. Without the data of
-    these leaves the segment cannot start."""
+    data: tuple[_FirstData, ...]
     cycles: int
     """Of the segment by itself."""
     runs: NodeRuns
@@ -288,23 +331,11 @@ class Beginning:
         starting = _starting(cost, True, [])
         leaves = [leaf for leaf, _ in starting]
         weights, inputs = sum(leaf.held.weights for leaf in leaves), sum(leaf.held.ahead for leaf in leaves)
-        runs = [runs_on_tiles(leaf) for leaf in leaves]
-        moved = [(one.first.ahead_bits - one.later.ahead_bits, one.later.ahead_bits) for one in runs]
-        sizes = np.array(moved).T
-        needed = sizes > 0
+        data = [one for leaf, at_once in starting for one in _first_data(leaf, at_once, producers)]
         return Beginning(
             np.stack((weights, weights + inputs)),
             np.stack((weights, inputs)) == 0,
-            np.array([leaf.first_tile for leaf in leaves]),
-            needed,
-            sizes[needed],
-            np.array([(one.first.link_cycles, one.later.link_cycles) for one in runs]).T[needed],
-            tuple(
-                (number, producer, leaf.node.batch)
-                for number, leaf in enumerate(leaves)
-                for producer in producers[leaf.node.layer]  # type: ignore[union-attr]
-            ),
-            np.array([at_once for _, at_once in starting]),
+            tuple(data),
             cost.cycles,
             runs_on_tiles(cost),
             _overlaps_itself(cost, chip),
@@ -382,14 +413,11 @@ def transition(before: Ending, after: Beginning, chip: Chip, again: bool = False
     # Times count back from the end, so a later time is a smaller number.
     times = np.where(fits, before.begun, before.done)
     times[after.without] = _NEVER_WAITED_FOR
-    # Data for several tiles of a leaf is one message, and comes when the last of them can take it.
-    since = np.minimum.reduceat(times, after.first_tiles, axis=1)
-    for leaf, producer, samples in after.producers:
-        if producer in before.made:
-            since[1, leaf] = min(since[1, leaf], before.made_before(producer, samples))
-    waiting = first_stage = _waiting(before, since, after, after.needed, chip)
+    since = [one.since(times, before) for one in after.data]
+    waiting = first_stage = _waiting(before, list(zip(after.data, since, strict=True)), chip)
     if after.runs.first.early:
-        first_stage = _waiting(before, since, after, after.needed & after.at_once, chip)
+        asked = [(one, when) for one, when in zip(after.data, since, strict=True) if one.at_once]
+        first_stage = _waiting(before, asked, chip)
     saved = after.saved(waiting, first_stage, chip)
     return Transition(saved, saved * after.leakage_pj, held)
 
@@ -414,22 +442,29 @@ _NEVER_WAITED_FOR = np.iinfo(np.int64).max
 """The time for a tile that needs no such data: earlier than all others, as times count back."""
 
 
-def _waiting(before: Ending, since: Array, after: Beginning, asked: Array, chip: Chip) -> int:
-    """Cycles from the end of ``before`` until the first data of ``after`` that is ``asked`` for has come.
+def _waiting(before: Ending, asked: Sequence[tuple[_FirstData, tuple[Array, Array]]], chip: Chip) -> int:
+    """Cycles from the end of ``before`` until some first data of the next segment, which is ``asked`` for and
+    comes before all else, has come.
 
-    ``since`` [2, leaves]: how many cycles before that end each of the data may begin to come. ``asked``
-    [2, leaves]: some of what is needed, which comes before all else.
+    With the data: what :meth:`_FirstData.since` says of it.
 
     The data comes as fast as DRAM and the busiest link have time for it. From any cycle t on, DRAM has to
     move all data that may not come earlier than t, and the bits of ``before`` from t on. So the data has not
     come before t plus the time for both; links likewise. The latest of these ends counts, and t need only be
-    one of the cycles in ``since``.
+    one of these cycles.
     """
-    times, rate = since[asked], chip.dram.bits_per_cycle
-    order, among = times.argsort(), asked[after.needed]
+    if not asked:
+        return 0
+    rate = chip.dram.bits_per_cycle
+    times, counts = (np.concatenate([when[index] for _, when in asked]) for index in (0, 1))
+    moments = [len(when[0]) for _, when in asked]
+    part = counts / np.repeat([one.parts for one, _ in asked], moments)
+    order = times.argsort()
     times = times[order]
-    taken = (after.sizes[among][order].cumsum() + before.dram_busy_bits(times, rate)) / rate
-    on_links = after.links[among][order].cumsum() + before.links_busy(times)
+    sizes = np.repeat([one.bits for one, _ in asked], moments) * part
+    loads = np.repeat([one.loads.on_each_link(chip) for one, _ in asked], moments, axis=0) * part[:, None]
+    taken = (sizes[order].cumsum() + before.dram_busy_bits(times, rate)) / rate
+    on_links = loads[order].cumsum(axis=0).max(axis=1) + before.links_busy(times)
     return max(0, ceil(float((np.maximum(taken, on_links) - times).max(initial=0))))
 
 

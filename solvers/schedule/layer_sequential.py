@@ -14,7 +14,7 @@ from solvers.schedule.set.solving import solve_by_annealing
 
 __all__ = ["VERSION", "Params", "solve"]
 
-VERSION = "17"
+VERSION = "18"
 DEFAULT = Params()
 
 

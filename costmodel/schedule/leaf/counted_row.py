@@ -9,32 +9,72 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.hardware.chip import Chip
 from costmodel.schedule.leaf.geometry import orders_of
-from costmodel.schedule.leaf.streams import Placement
+from costmodel.schedule.leaf.streams import STREAM_KINDS, Placement, StreamRow
 
 Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class LeafTraffic:
+    """What a leaf moves over all its runs: bits ``read`` from DRAM and ``written`` there, and what links
+    carry, [X * Y * 4] bits times the number of DRAM ports.
+
+    ``with_dram`` [kinds, links]: of outputs, inputs and weights, by ``STREAM_KINDS``. ``received``: what the
+    tiles of producers send, with the number of the stream. ``between``: what the leaf's tiles send one
+    another, None: nothing. ``links``: all of these. What other leaves get from this one is theirs.
+    """
+
+    read: int
+    written: int
+    links: Array
+    with_dram: Array
+    received: tuple[tuple[int, Array], ...]
+    between: Array | None = None
+
+
+class TrafficApart(NamedTuple):
+    """The arrays that :func:`.links_kernel.load_apart` fills; bits times ports over all runs.
+
+    ``with_dram`` [kinds, links], ``received`` [streams, links]: as in :class:`LeafTraffic`.
+    """
+
+    with_dram: Array
+    received: Array
+
+    @staticmethod
+    def of(streams: Array, chip: Chip) -> TrafficApart:
+        """Zeros for so many ``streams`` [n, columns]."""
+        links = 4 * chip.columns * chip.rows
+        return TrafficApart(
+            np.zeros((len(STREAM_KINDS), links), np.int64), np.zeros((len(streams), links), np.int64)
+        )
+
+    def traffic(
+        self, streams: Array, moved: tuple[int, int], links: Array, between: Array | None = None
+    ) -> LeafTraffic:
+        """With the bits ``moved`` from DRAM and to it, and all that is on ``links``."""
+        direct = np.flatnonzero(streams[:, StreamRow._fields.index("direct")]).tolist()
+        received = tuple((number, self.received[number].copy()) for number in direct)
+        return LeafTraffic(*moved, links, self.with_dram, received, between)
 
 
 @dataclass(frozen=True)
 class CountedRow:
     """A row of the table with a placement, and what it takes over all runs.
 
-    ``read``, ``written``: bits from and to DRAM. ``links``: bits times ports on each link, of all
-    streams.
     ``held`` [streams, tiles]: bits that each tile needs of one batch. ``cycles``: of one run.
     """
 
     row: int
     placement: Placement
-    read: int
-    written: int
-    links: Array
+    traffic: LeafTraffic
     held: Array
     energy_pj: float
     cycles: int

@@ -27,12 +27,11 @@ from numpy.typing import NDArray
 
 from costmodel.hardware.chip import Chip
 from costmodel.schedule.layer_graph.graph import LayerGraph
-from costmodel.schedule.leaf.counted_row import CountedRow, with_transfers
+from costmodel.schedule.leaf.counted_row import CountedRow, LeafTraffic, TrafficApart, with_transfers
 from costmodel.schedule.leaf.geometry import placement_orders, same_shapes
 from costmodel.schedule.leaf.leaf_cost import LeafCost
 from costmodel.schedule.leaf.leaf_layer import LeafLayer
 from costmodel.schedule.leaf.leaf_runs import (
-    LeafTraffic,
     in_bands,
     pinned_runs,
     reduced_runs,
@@ -64,7 +63,7 @@ from costmodel.schedule.leaf.streams import (
 )
 from costmodel.schedule.leaf.workspace import prices_of, workspace_of
 from costmodel.schedule.remembered import Remembered
-from costmodel.schedule.starts import NodeRuns
+from costmodel.schedule.starts import LeafRuns
 from costmodel.schedule.tile_cost import TileCosts
 
 Array = NDArray[Any]
@@ -291,9 +290,10 @@ class LeafSearch:
         table = PartitionTable(*columns, *placement_orders())
         found = np.zeros(len(FOUND), np.int64)
         held = np.zeros((len(streams.rows), self.chip.tiles), np.int64)
-        cheapest = CheapestLeaf(found, held, np.zeros(len(table.parts)))
+        apart = TrafficApart.of(streams.rows, self.chip)
+        cheapest = CheapestLeaf(found, held, *apart, np.zeros(len(table.parts)))
         search(self._workspace, leaf, table, self._prices, cheapest, below)
-        row, order, read, written, leaving, arriving, from_tiles, busiest = found.tolist()
+        row, order, read, written = found.tolist()
         if row < 0:
             return None
         row = row if which is None else int(which[row])
@@ -313,11 +313,10 @@ class LeafSearch:
         )
         cost = self._found_before.get(key)
         if cost is None:
-            links = self._workspace.mesh.links.copy()
-            traffic = LeafTraffic(read, written, leaving, arriving, from_tiles, busiest, links)
+            traffic = apart.traffic(streams.rows, (read, written), self._workspace.mesh.links.copy())
             cost = self._found(layer, run, rows, (row, order), traffic, held, float(energy[row]))
             if run.bands is not None:
-                cost = in_bands(self.chip, layer, run, run.bands, cost, rows.band_cycles[row])
+                cost = in_bands(self.chip, layer, run, run.bands, cost, traffic, rows.band_cycles[row])
             self._found_before.add(key, cost)
         return _Chosen(cost, cost.value * float(factors[row]))
 
@@ -359,6 +358,7 @@ class LeafSearch:
             runs=streamed_runs(chip, layer, run, traffic, tile_cycles, parts[0], slices)
             if run.streamed
             else pinned_runs(chip, layer, run, traffic, tile_cycles),
+            received=traffic.received,
             slices=slices,
             value=float(energy_pj ** self.exponents[0] * float(cycles) ** self.exponents[1]),
             stay_bits=int(rows.pinned[row]),
@@ -404,10 +404,11 @@ class LeafSearch:
         )
         runs = reduced_runs(self.chip, layer, run, found, gathering, int(rows.cycles[row]))
         cost = self._found_cost(run, rows, found, runs)
-        return replace(cost, cycles=max(found.cycles, runs.later.running), gathering=gathering)
+        running = runs.sending(self.chip).later.running
+        return replace(cost, cycles=max(found.cycles, running), gathering=gathering)
 
     def _found_cost(
-        self, run: LeafRun, rows: PartitionRows, found: CountedRow, runs: NodeRuns, slices: int = 0
+        self, run: LeafRun, rows: PartitionRows, found: CountedRow, runs: LeafRuns, slices: int = 0
     ) -> LeafCost:
         """The cost of a row that was counted as a whole; its weights are loaded once for all runs."""
         row = found.row
@@ -417,12 +418,13 @@ class LeafSearch:
             transfers_pj=float(run.runs * rows.transfers_pj[row] + rows.weights_pj[row]),
             cycles=found.cycles,
             tile_cycles=int(rows.cycles[row]),
-            dram_read_bits=found.read,
-            dram_write_bits=found.written,
-            links=found.links,
+            dram_read_bits=found.traffic.read,
+            dram_write_bits=found.traffic.written,
+            links=found.traffic.links,
             held=found.held,
             leakage_pj_per_cycle=float(rows.leakage_pj[row]),
             runs=runs,
+            received=found.traffic.received,
             slices=slices,
             value=found.value(self.exponents),
             stay_bits=int(rows.pinned[row]),
@@ -476,4 +478,4 @@ class LeafSearch:
         cost = replace(self._found_cost(run, rows, found, runs, slices), sharing=shared)
         if run.bands is None:
             return cost
-        return in_bands(chip, layer, run, run.bands, cost, rows.band_cycles[row], rounds)
+        return in_bands(chip, layer, run, run.bands, cost, found.traffic, rows.band_cycles[row], rounds)

@@ -11,7 +11,7 @@ from costmodel.schedule.leaf.reduction import Gathering
 from costmodel.schedule.leaf.sharing import SharedWeights
 from costmodel.schedule.leaf.streams import Placement
 from costmodel.schedule.row_bands import LeafBands
-from costmodel.schedule.starts import NodeRuns
+from costmodel.schedule.starts import LeafRuns
 
 Array = NDArray[Any]
 
@@ -43,8 +43,10 @@ class LeafCost:
     """[streams, tiles]: bits of one batch of each of the layer's streams on every tile."""
     leakage_pj_per_cycle: float
     """Of the leaf's tiles, in each cycle in which they belong to it."""
-    runs: NodeRuns
-    """How it runs its first batch, and each later one."""
+    runs: LeafRuns
+    """How it runs its first batch, and each later one, without what it sends to other leaves."""
+    received: tuple[tuple[int, Array], ...]
+    """What the tiles of producers send: numbers of streams, each with the bits times ports on each link."""
     slices: int
     """How many slices a tile computes one after the other in a run, taking in the weights of each anew; 0
     where the weights are pinned, or the layer has none."""

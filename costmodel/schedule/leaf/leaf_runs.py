@@ -2,63 +2,76 @@
 
 :class:`costmodel.schedule.starts.NodeRuns` says what the numbers mean. Inputs come before their batch, and
 pinned weights come before the first batch. Of streamed weights the first slices come before each batch, and
-all others while it runs. So do those that tiles pass on to one another. Outputs leave while the leaf runs.
+all others while it runs. So do those that tiles pass on to one another. Outputs leave while the leaf runs. To
+whom tiles send them is known only when the leaves are known that read them: :meth:`.starts.LeafRuns.sending`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.hardware.chip import Chip
+from costmodel.schedule.leaf.counted_row import LeafTraffic
 from costmodel.schedule.leaf.leaf_cost import LeafCost
 from costmodel.schedule.leaf.leaf_layer import LeafLayer
 from costmodel.schedule.leaf.reduction import FoundReduction, Gathering
 from costmodel.schedule.leaf.sharing import FoundSharing, PassingRounds
 from costmodel.schedule.leaf.streams import LeafRun
 from costmodel.schedule.row_bands import LeafBands
-from costmodel.schedule.starts import BatchRun, NodeRuns
+from costmodel.schedule.starts import BatchRun, LeafRuns, LinkLoads
 
 Array = NDArray[Any]
 
 
-@dataclass(frozen=True)
-class LeafTraffic:
-    """What a leaf moves over all its runs: bits ``read`` from DRAM and ``written`` there, and what links
-    carry, in bits times the number of DRAM ports.
-
-    ``links`` [X * Y * 4]: what each link carries. Each of the others is the most of something on one link:
-    of what is ``leaving`` for DRAM, of all that is ``arriving`` at the leaf, of what of that comes
-    ``from_tiles``, and of all together (``busiest``).
-    """
-
-    read: int
-    written: int
-    leaving: int
-    arriving: int
-    from_tiles: int
-    busiest: int
-    links: Array
-
-
 def pinned_runs(
     chip: Chip, layer: LeafLayer, run: LeafRun, traffic: LeafTraffic, tile_cycles: int
-) -> NodeRuns:
+) -> LeafRuns:
     """The runs of a leaf with pinned weights, or with none that are parameters."""
     weights = layer.parameter_bits
     inputs, outputs = (traffic.read - weights) // run.runs, traffic.written // run.runs
-    arriving = chip.least_cycles(0, traffic.arriving, run.runs)
-    from_tiles = chip.least_cycles(0, traffic.from_tiles, run.runs)
-    leaving = chip.least_cycles(0, traffic.leaving, run.runs)
-    running = max(tile_cycles, chip.least_cycles(outputs, 0), leaving)
-    every = chip.least_cycles(0, traffic.busiest, run.runs)
-    return NodeRuns(
-        BatchRun.of_leaf(weights + inputs, arriving, from_tiles, running, weights + inputs + outputs, every),
-        BatchRun.of_leaf(inputs, arriving, from_tiles, running, inputs + outputs, every),
+    running = max(tile_cycles, chip.least_cycles(outputs, 0))
+    return _with_pinned(chip, layer, traffic, run.runs, (weights, inputs, outputs), (running, running))
+
+
+def _with_pinned(
+    chip: Chip,
+    layer: LeafLayer,
+    traffic: LeafTraffic,
+    times: int,
+    bits: tuple[int, int, int],
+    running: tuple[int, int],
+    waiting: tuple[int, int] = (0, 0),
+    between_last: bool = False,
+) -> LeafRuns:
+    """A leaf whose weights come once, before the first of so many ``times``.
+
+    ``bits``: of all weights, and of inputs and outputs of one time. ``running``, ``waiting``: of the first
+    time and of each later one. ``between_last``: what its tiles send one another moves with its
+    outputs, and not before.
+    """
+    (weights, inputs, outputs), (leaving, each_time, pinned) = bits, traffic.with_dram
+    if layer.has_parameters:
+        ahead, ahead_first = LinkLoads(each_time, times), LinkLoads(each_time + times * pinned, times)
+    else:  # weights that are activations come as inputs do
+        ahead = ahead_first = LinkLoads(each_time + pinned, times)
+    stored = LinkLoads(leaving, times)
+    during = stored if traffic.between is None else LinkLoads(leaving + traffic.between, times)
+    later = BatchRun(inputs, ahead, ahead.cycles(chip), 0, running[1], inputs + outputs, during)
+    first = BatchRun(
+        weights + inputs,
+        ahead_first,
+        ahead_first.cycles(chip),
+        0,
+        running[0],
+        weights + inputs + outputs,
+        during,
     )
+    leaving_last = during if between_last else stored
+    return LeafRuns(first, later, times, LinkLoads(pinned, 1), leaving_last, waiting)
 
 
 def streamed_runs(
@@ -69,50 +82,61 @@ def streamed_runs(
     tile_cycles: int,
     k_parts: int,
     slices: int,
-) -> NodeRuns:
+) -> LeafRuns:
     """The runs of a leaf with streamed weights, all alike.
 
-    The output channels are cut into ``k_parts``, and each of these into ``slices``.
+    The output channels are cut into ``k_parts``, and each of these into ``slices``. Links carry equal parts
+    of the weights for each slice.
     """
     weights = layer.parameter_bits
-    ahead = layer.first_slices_bits(k_parts, slices)
+    first = layer.first_slices_bits(k_parts, slices)
     inputs, outputs = traffic.read // run.runs - weights, traffic.written // run.runs
-    during = chip.least_cycles(weights - ahead + outputs, 0)
-    # Of one slice all weights have come before, as pinned ones have; of several most come during the run.
-    every = chip.least_cycles(0, traffic.busiest, run.runs)
-    on_links = chip.least_cycles(0, traffic.leaving, run.runs) if slices == 1 else every
-    batch = BatchRun.of_leaf(
-        ahead + inputs,
-        chip.least_cycles(0, traffic.arriving, run.runs),
-        chip.least_cycles(0, traffic.from_tiles, run.runs),
-        max(tile_cycles, during, on_links),
+    during = chip.least_cycles(weights - first + outputs, 0)
+    stored, loaded, of_weights = traffic.with_dram
+    of_slice = LinkLoads(of_weights, run.runs * slices)
+    ahead = LinkLoads(loaded, run.runs) + of_slice
+    leaving = LinkLoads(stored, run.runs) + of_slice * (slices - 1)
+    batch = BatchRun(
+        first + inputs,
+        ahead,
+        ahead.cycles(chip),
+        0,
+        max(tile_cycles, during),
         weights + inputs + outputs,
-        every,
+        leaving,
     )
-    return NodeRuns(batch, batch)
+    return LeafRuns(batch, batch, run.runs, LinkLoads(np.zeros_like(of_weights), 1), leaving)
 
 
 def shared_runs(
     chip: Chip, layer: LeafLayer, run: LeafRun, found: FoundSharing, tile_cycles: int, rounds: PassingRounds
-) -> NodeRuns:
+) -> LeafRuns:
     """The runs of a leaf whose tiles share their weights.
 
     Shares come before the first run, as pinned weights do, and the first slice is passed on when they are
     there. Before every later run it is passed on ahead, as inputs come. All other slices are passed on while
-    the one before is computed. What links carry to the leaf is not told apart: all of it counts as made by
-    tiles.
+    the one before is computed.
     """
     weights = layer.parameter_bits
-    inputs, outputs = (found.read - weights) // run.runs, found.written // run.runs
-    every = chip.least_cycles(0, int(found.links.max()), run.runs)
-    on_links = 0 if run.runs == 1 else every
-    running = max(tile_cycles, chip.least_cycles(outputs, 0), rounds.cycles, on_links)
-    fetched = chip.least_cycles(0, int((found.links - found.round_links).max()), run.runs)
-    first, later = weights + inputs + outputs, inputs + outputs
-    return NodeRuns(
-        BatchRun.of_leaf(weights + inputs, fetched, fetched, rounds.first + running, first, every),
-        BatchRun.of_leaf(inputs, fetched + rounds.first, fetched, running, later, every),
+    traffic = found.traffic
+    inputs, outputs = (traffic.read - weights) // run.runs, traffic.written // run.runs
+    running = max(tile_cycles, chip.least_cycles(outputs, 0), rounds.cycles)
+    runs = _with_pinned(
+        chip,
+        layer,
+        traffic,
+        run.runs,
+        (weights, inputs, outputs),
+        (rounds.first + running, running),
+        (rounds.first, 0),
+        True,
     )
+    return _first_slice_ahead(runs, rounds)
+
+
+def _first_slice_ahead(runs: LeafRuns, rounds: PassingRounds) -> LeafRuns:
+    """The same where the first slice of shared weights is passed on before every later run."""
+    return replace(runs, later=replace(runs.later, link_cycles=runs.later.link_cycles + rounds.first))
 
 
 def reduced_runs(
@@ -122,23 +146,24 @@ def reduced_runs(
     found: FoundReduction,
     gathering: Gathering,
     tile_cycles: int,
-) -> NodeRuns:
+) -> LeafRuns:
     """The runs of a leaf whose input channels are cut.
 
-    Partial sums leave while they are computed, and outputs leave while partial sums are added. What links
-    carry to the leaf is not told apart: all of it counts as made by tiles.
+    Partial sums leave while they are computed, and outputs leave while partial sums are added.
     """
     weights = layer.parameter_bits
-    every = chip.least_cycles(0, int(found.links.max()), run.runs)
-    inputs, outputs = (found.read - weights) // run.runs, found.written // run.runs
+    traffic = found.traffic
+    inputs, outputs = (traffic.read - weights) // run.runs, traffic.written // run.runs
     computing = max(tile_cycles - gathering.cycles, gathering.link_cycles)
     running = computing + max(gathering.cycles, chip.least_cycles(outputs, 0))
-    running = max(running, 0 if run.runs == 1 else every)
-    # The first fetch is of inputs and weights; partial sums use links later.
-    fetched = chip.least_cycles(0, int((found.links - found.sum_links).max()), run.runs)
-    return NodeRuns(
-        BatchRun.of_leaf(weights + inputs, fetched, fetched, running, weights + inputs + outputs, every),
-        BatchRun.of_leaf(inputs, fetched, fetched, running, inputs + outputs, every),
+    return _with_pinned(
+        chip,
+        layer,
+        traffic,
+        run.runs,
+        (weights, inputs, outputs),
+        (running, running),
+        (computing, computing),
     )
 
 
@@ -148,10 +173,11 @@ def in_bands(
     run: LeafRun,
     bands: LeafBands,
     cost: LeafCost,
+    traffic: LeafTraffic,
     band_cycles: Array,
     rounds: PassingRounds | None = None,
 ) -> LeafCost:
-    """The cost of a leaf that runs band by band, from its ``cost`` in one piece.
+    """The cost of a leaf that runs band by band, from its ``cost`` and ``traffic`` in one piece.
 
     ``band_cycles`` [bands]: of the slowest tile. ``rounds``: of each band, where tiles share weights. Traffic
     and energy stay the same: every row of inputs comes once, as a tile keeps the rows that later bands read.
@@ -173,23 +199,29 @@ def in_bands(
     inputs, outputs = cost.dram_read_bits - weights, cost.dram_write_bits
     first_in = inputs // run.runs * first_part // max(bands.rows_read, 1)
     first_out = outputs // run.runs * bands.heights[0] // rows
-    busiest = chip.least_cycles(0, int(cost.links.max()), times)
     # The mean of all bands but the first, rounded up.
     later_in, later_out = (
         -(-(whole - one) // (times - 1)) for whole, one in ((inputs, first_in), (outputs, first_out))
     )
     later_cycles = -(-(run.runs * sum(each) - each[0]) // (times - 1))
-    first = max(each[0], chip.least_cycles(first_out, 0), busiest)
-    later = max(later_cycles, chip.least_cycles(later_out, 0), busiest)
-    fetched, first_round = busiest, 0
-    if rounds is not None:
-        first, later, first_round = max(first, rounds.cycles), max(later, rounds.cycles), rounds.first
-        fetched = chip.least_cycles(0, int((cost.links - rounds.links).max()), times)
-    moved_first, moved_later = weights + first_in + first_out, later_in + later_out
-    runs = NodeRuns(
-        BatchRun.of_leaf(weights + first_in, fetched, fetched, first_round + first, moved_first, busiest),
-        BatchRun.of_leaf(later_in, fetched + first_round, fetched, later, moved_later, busiest),
+    passing, first_round = (0, 0) if rounds is None else (rounds.cycles, rounds.first)
+    first = max(each[0], chip.least_cycles(first_out, 0), passing)
+    later = max(later_cycles, chip.least_cycles(later_out, 0), passing)
+    runs = _with_pinned(
+        chip,
+        layer,
+        traffic,
+        times,
+        (weights, later_in, later_out),
+        (first_round + first, later),
+        (first_round, 0),
+        rounds is not None,
     )
+    # links carry equal parts in every band, DRAM less in the first one
+    came_first = replace(runs.first, ahead_bits=weights + first_in, dram_bits=weights + first_in + first_out)
+    runs = replace(runs, first=came_first)
+    if rounds is not None:
+        runs = _first_slice_ahead(runs, rounds)
     moved = cost.dram_read_bits + cost.dram_write_bits
     cycles = max(later_cycles, chip.least_cycles(moved, int(cost.links.max()), times))
     return replace(

@@ -18,7 +18,7 @@ from costmodel.schedule.boxes.arrays import Interval
 from costmodel.schedule.boxes.partition import part_of
 from costmodel.schedule.layer_graph.element_bits import ElementBits
 from costmodel.schedule.layer_graph.graph import NetworkLayer
-from costmodel.schedule.leaf.counted_row import CountedRow, cheapest_row, with_transfers
+from costmodel.schedule.leaf.counted_row import CountedRow, TrafficApart, cheapest_row, with_transfers
 from costmodel.schedule.leaf.streams import STREAM_KINDS, LeafRun, Placement
 
 Array = NDArray[Any]
@@ -93,7 +93,7 @@ class ReducedLeaf:
 
 @dataclass(frozen=True, kw_only=True)
 class FoundReduction(CountedRow):
-    """``sum_links``: as ``links``, of partial sums alone. ``sums`` [tiles]: bits of one batch."""
+    """``sum_links``: what the leaf's tiles send one another, partial sums. ``sums`` [tiles]: of one batch."""
 
     sum_links: Array
     sums: Array
@@ -128,13 +128,16 @@ def _counted(
     links = np.zeros(len(workspace.mesh.links), np.int64)
     held = np.zeros((len(leaf.streams), chip.tiles), np.int64)
     of_part, moved, total = np.zeros_like(held), np.zeros(2, np.int64), np.zeros(2, np.int64)
+    apart, whole = TrafficApart.of(leaf.streams, chip), TrafficApart.of(leaf.streams, chip)
     streams = leaf.streams.copy()
     placements = []
     for number, space in enumerate(leaf.spaces):
         kernel_leaf = KernelLeaf(space, leaf.sizes, run.first_tile + number, run.runs, streams.copy())
         placements.append(LeafPlacement(kernel_leaf, parts, placement.steps))
-        count_streams(workspace, placements[-1], of_part, moved)
+        count_streams(workspace, placements[-1], of_part, moved, *apart)
         links += workspace.mesh.links
+        whole.with_dram[:] += apart.with_dram
+        whole.received[:] += apart.received
         held += of_part
         total += moved
         # The owners have the first part of the channels, and only they send outputs to DRAM.
@@ -149,12 +152,10 @@ def _counted(
     return FoundReduction(
         row=row,
         placement=placement,
-        read=read,
-        written=written,
-        links=links,
+        traffic=whole.traffic(leaf.streams, (read, written), links, sum_links),
+        sum_links=sum_links,
         held=held,
         energy_pj=energy_pj,
         cycles=cycles,
-        sum_links=sum_links,
         sums=sums,
     )

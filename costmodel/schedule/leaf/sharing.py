@@ -32,9 +32,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.hardware.chip import Chip
-from costmodel.schedule.leaf.counted_row import CountedRow, with_transfers
+from costmodel.schedule.leaf.counted_row import CountedRow, TrafficApart, with_transfers
 from costmodel.schedule.leaf.geometry import orders_of, placement_orders
-from costmodel.schedule.leaf.streams import LeafRun, Placement
+from costmodel.schedule.leaf.streams import STREAM_KINDS, LeafRun, Placement
 
 Array = NDArray[Any]
 
@@ -76,7 +76,7 @@ class SharedLeaf:
 
 @dataclass(frozen=True, kw_only=True)
 class FoundSharing(CountedRow):
-    """``round_links``: as ``links``, of slices that tiles pass on. ``kept`` [tiles]: bits of the shares."""
+    """``round_links``: slices, which the leaf's tiles send one another. ``kept`` [tiles]: bits of shares."""
 
     round_links: Array
     kept: Array
@@ -86,13 +86,11 @@ class FoundSharing(CountedRow):
 class PassingRounds:
     """Passing on all slices in one run of a leaf, or in one band of it.
 
-    ``cycles``: for all of them, one after the other. ``first``: for the first one. ``links``: bits times
-    ports on each link over all runs, for these alone.
+    ``cycles``: for all of them, one after the other. ``first``: for the first one.
     """
 
     cycles: int
     first: int
-    links: Array
 
     @staticmethod
     def of(chip: Chip, run: LeafRun, found: FoundSharing, slice_bits: int, slices: int) -> PassingRounds:
@@ -102,7 +100,7 @@ class PassingRounds:
         # the largest one takes to leave its owner. ``least_cycles`` expects bits times ports, as links count
         # them.
         cycles = max(busiest, slices * chip.least_cycles(0, slice_bits * len(chip.ports)))
-        return PassingRounds(cycles, -(-cycles // slices), found.round_links)
+        return PassingRounds(cycles, -(-cycles // slices))
 
 
 def most_slices(slices: Any, sharers: Any) -> Any:
@@ -150,11 +148,13 @@ def _counted(leaf: SharedLeaf, workspace: Any, chip: Chip, row: int, order: tupl
     held, moved = np.zeros((len(leaf.streams), chip.tiles), np.int64), np.zeros(2, np.int64)
     # Each of the three counts clears the mesh's links first. What passing on loads is kept apart, as it alone
     # recurs in the rounds of every run (PassingRounds).
-    count_streams(workspace, placed, held, moved)
+    apart = TrafficApart.of(leaf.streams, chip)
+    count_streams(workspace, placed, held, moved, *apart)
     links = workspace.mesh.links.copy()
     kept, tiles = np.zeros(chip.tiles, np.int64), np.zeros(chip.tiles, np.int64)
     count_shares(workspace, placed, leaf.of_channel, sharers, tiles, kept)
     links += workspace.mesh.links
+    apart.with_dram[STREAM_KINDS["weights"]] += workspace.mesh.links
     count_rounds(workspace, placed, leaf.of_channel, sharers, run.times, tiles)
     round_links = workspace.mesh.links.copy()
     links += round_links
@@ -164,12 +164,10 @@ def _counted(leaf: SharedLeaf, workspace: Any, chip: Chip, row: int, order: tupl
     return FoundSharing(
         row=row,
         placement=placement,
-        read=read,
-        written=written,
-        links=links,
+        traffic=apart.traffic(leaf.streams, (read, written), links, round_links),
+        round_links=round_links,
         held=held,
         energy_pj=energy_pj,
         cycles=cycles,
-        round_links=round_links,
         kept=kept,
     )

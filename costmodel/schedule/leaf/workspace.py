@@ -51,7 +51,6 @@ def workspace_of(chip: Chip, streams: int) -> Any:
         ),
         nearness_of(chip, streams),
         np.zeros((chip.columns, chip.rows, 2), np.int64),
-        np.zeros((2, chip.columns * chip.rows * 4), np.int64),
     )
 
 

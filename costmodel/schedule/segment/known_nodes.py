@@ -57,6 +57,7 @@ class KnownNodes:
         self._cuts = Remembered[tuple[Any, ...], tuple[Sequence[NodeCost], NodeCost | BufferOverflow]](
             MOST_ARRAYS
         )
+        self._timed = Remembered[tuple[int, ...], tuple[NodeCost, Sequence[Any], NodeCost]](MOST_ARRAYS)
         self._planned = Remembered[int, PlannedNode](MOST_REMEMBERED)
 
     def leaf(self, key: tuple[Any, ...]) -> NodeCost | str | None:
@@ -92,6 +93,15 @@ class KnownNodes:
         if found is None:
             found = self._cuts.add(of_children, (children, count()))
         return found[1]
+
+    def timed(self, cost: NodeCost, parts: Sequence[Any], count: Callable[[], NodeCost]) -> NodeCost:
+        """The node with its times, which depend on its ``cost`` and these ``parts``: see :mod:`.times`."""
+        key = id(cost), *map(id, parts)
+        found = self._timed.get(key)
+        if found is None:
+            # With what the ids are of, which stays alive so.
+            found = self._timed.add(key, (cost, parts, count()))
+        return found[2]
 
     def planned(self, node: TreeNode) -> PlannedNode | None:
         """The plan of this very object, or None if it is new or was forgotten."""

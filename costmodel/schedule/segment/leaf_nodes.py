@@ -145,7 +145,6 @@ class LeafNodes:
             busy=run.runs * (tiles * cost.tile_cycles - _waiting_for_sums(tiles, cost)),
             links=cost.links,
             held=held,
-            runs=cost.runs,
             leaf=cost,
         )
 

@@ -33,8 +33,9 @@ class NodeCost:
     first_tile: int
     tiles: int
     cycles: int
-    """Time of one batch of the node. The time of a segment includes its first fetch. That of a cut below it
-    begins when all data of the cut is there. That of a leaf includes the traffic of the batch."""
+    """Time of one batch of the node; of a cut it is 0 until the whole segment is known. The time of a segment
+    includes its first fetch. That of a cut below it begins when all data of the cut is there. That of a leaf
+    includes the traffic of the batch."""
     parts_pj: tuple[float, float, float, float]
     """Energy by ENERGY_PARTS, in pJ."""
     dram_read_bits: int
@@ -49,7 +50,7 @@ class NodeCost:
     """Bits in the tiles' buffers."""
     runs: NodeRuns | None = None
     """How the node runs its first batch, which brings the weights, and each later one. None for a leaf mapped
-    on the whole chip."""
+    on the whole chip, and until the whole segment is known (:mod:`.times`)."""
     leaf: LeafCost | None = None
     whole_chip: WholeChipCost | None = None
     """Of a group of layers that are mapped together the cost of all of them, on its T cut and on no node

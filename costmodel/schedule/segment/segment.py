@@ -70,7 +70,7 @@ from costmodel.schedule.segment.scarce_buffers import (
     fewest_bits,
     streaming,
 )
-from costmodel.schedule.starts import NodeRuns, pipelined, turns
+from costmodel.schedule.segment.times import timed
 from costmodel.schedule.tree.segment_flow import SegmentFlow
 from costmodel.schedule.tree.tree import Cut, Leaf, TreeNode, leaves
 from costmodel.schedule.tree.validity import NotPossibleError
@@ -145,8 +145,12 @@ class SegmentEvaluation:
         self._roomy = int((1 - ROOM) * self._chip.tile.buffer.size_bits)
         self._graph: LayerGraph = search.graph
         bands = leaf_bands(self._graph, flow, segment)
-        self._band_count = next((one.count for one in bands.values()), 1)
         self._leaves = LeafNodes(search, flow, known, segment.batch, bands)
+
+    def _senders(self, layer: str) -> list[str | None]:
+        """For each stream of a layer's data the layer that makes it; None: it is no layer's."""
+        streams = self._search.layers[self._graph.index[layer]].streams
+        return [None if one.producer is None else self._graph.layers[one.producer].name for one in streams]
 
     def cost(self) -> NodeCost:
         """The segment's cost; NotPossibleError where it does not fit the buffers, tiles or PEs."""
@@ -305,7 +309,7 @@ class SegmentEvaluation:
 
     def _in_all(self, cost: NodeCost) -> NodeCost:
         """The cost of a segment with its first fetch, and with what leaks."""
-        found = self._fetched_first(cost)
+        found = self._fetched_first(timed(cost, self._chip, self._senders, self._known))
         # Leakage comes last: tiles leak for the time of the whole segment, which is known only now.
         return _leaking(found, found.cycles) if self._search.leaks else found
 
@@ -331,7 +335,8 @@ class SegmentEvaluation:
             return on_chip
         try:
             may_share = self._search.tile_costs.shares_weights
-            on_tiles = self._leaves.cost(leaf, 0, self._chip.tiles, FREE, may_share)
+            alone = self._leaves.cost(leaf, 0, self._chip.tiles, FREE, may_share)
+            on_tiles = timed(alone, self._chip, self._senders, self._known)
             # A chip of one tile is a stack of levels and costs what a mapping on that stack costs, to which
             # the first words arrive without a wait.
             if self._chip.tiles > 1:
@@ -516,22 +521,15 @@ class SegmentEvaluation:
         self, node: Cut, children: Sequence[NodeCost], stages: Sequence[int], once: bool
     ) -> NodeCost | BufferOverflow:
         """The cost of a cut with these children, or why they do not fit; ``once`` as in :meth:`_node`."""
-        links = np.add.reduce([child.links for child in children])
-        holding, each = [child.held for child in children], [runs_on_tiles(child) for child in children]
-        # ``links`` counts a whole batch of the segment, and ``on_links`` is of one batch of the cut. Only the
-        # root has bands; every cut below it runs once for each band.
-        times = self._segment.batch // node.batch * (self._band_count if node.bands == 1 else 1)
-        on_links = self._chip.least_cycles(0, int(np.maximum.reduce(links)), times)
+        holding = [child.held for child in children]
         if node.kind == "T":
             held = cut_in_time(holding, node.child_runs, once)
-            runs = turns(each, node.child_runs, self._chip, on_links)
         else:
             held = cut_in_space(holding, node.child_runs)
-            runs = pipelined(each, stages, node.child_runs, self._chip, on_links)
         buffer = self._chip.tile.buffer
         if reason := overflow_reason(_name(node), held.most, buffer):
-            return BufferOverflow(reason, self._cut(node, children, stages, runs, links, held))
-        return self._cut(node, children, stages, runs, links, held)
+            return BufferOverflow(reason, self._cut(node, children, stages, held))
+        return self._cut(node, children, stages, held)
 
     def _side_by_side(
         self, planned: PlannedNode, first: int, tiles: int, once: bool, each: Sequence[LeavesAsked]
@@ -550,29 +548,20 @@ class SegmentEvaluation:
             first += count
         return costs
 
-    def _cut(
-        self,
-        cut: Cut,
-        children: Sequence[NodeCost],
-        stages: Sequence[int],
-        runs: NodeRuns,
-        links: Array,
-        held: Held,
-    ) -> NodeCost:
-        """The sum of the children's costs; the times, links and bits held of a cut are no sums, and given."""
+    def _cut(self, cut: Cut, children: Sequence[NodeCost], stages: Sequence[int], held: Held) -> NodeCost:
+        """The sum of the children's costs; the bits held of a cut are no sum, and given. Times come later."""
         tiles, transfers, noc, dram = map(sum, zip(*[child.parts_pj for child in children], strict=True))
         return NodeCost(
             node=cut,
             first_tile=children[0].first_tile,
             tiles=children[0].tiles if cut.kind == "T" else sum([child.tiles for child in children]),
-            cycles=runs.later.running,
+            cycles=0,
             parts_pj=(tiles, transfers, noc, dram),
             dram_read_bits=sum([child.dram_read_bits for child in children]),
             dram_write_bits=sum([child.dram_write_bits for child in children]),
             busy=sum([child.busy for child in children]),
-            links=links,
+            links=np.add.reduce([child.links for child in children]),
             held=held,
-            runs=runs,
             children=tuple(children),
             stages=tuple(stages),
         )

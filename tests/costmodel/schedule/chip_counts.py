@@ -20,7 +20,7 @@ from costmodel.schedule.segment.node_cost import NodeCost
 from costmodel.schedule.tile_cost import TileCosts
 from costmodel.schedule.tree.data_flow import DataFlow
 from costmodel.schedule.tree.spatial_temporal import ChartBox
-from costmodel.schedule.tree.tree import Cut, Leaf, leaves
+from costmodel.schedule.tree.tree import Cut, Leaf
 
 Element = tuple[int, int, int, int]
 """Channel, sample, row, column."""
@@ -190,7 +190,9 @@ class Counts:
         self.sum_links: dict[int, dict[Link, Fraction]] = {}
         self.round_links: dict[int, dict[Link, Fraction]] = {}
         self.out_links: dict[int, dict[Link, Fraction]] = {}
-        self.made_links: dict[int, dict[Link, Fraction]] = {}
+        self.weight_links: dict[int, dict[Link, Fraction]] = {}
+        self.input_links: dict[int, dict[Link, Fraction]] = {}
+        self.sent_links: dict[int, dict[Link, Fraction]] = defaultdict(lambda: defaultdict(Fraction))
         self.read: Counter[int] = Counter()
         self.pinned: Counter[int] = Counter()
         self.first_slices: Counter[int] = Counter()
@@ -203,14 +205,15 @@ class Counts:
         out, batch, widths = outputs(layer, cost), cost.node.batch, self.chip.tile.widths
         runs = range(self.batch // batch)
         self.round_links[number] = defaultdict(Fraction)
-        self.out_links[number], self.made_links[number] = defaultdict(Fraction), defaultdict(Fraction)
+        self.out_links[number] = defaultdict(Fraction)
+        self.weight_links[number], self.input_links[number] = defaultdict(Fraction), defaultdict(Fraction)
         if self.shares(number):
-            self._from_dram(number, self.kept(number), widths.weights)
+            self._from_dram(number, self.kept(number), widths.weights, self.weight_links)
             self._passed_on(number, len(runs))
         elif layer.has_weights and not layer.weight_producers:
             for one, needed in enumerate(self.slices(number)):
                 times = len(runs) if self.streams(number) else 1
-                self._from_dram(number, needed, times * widths.weights)
+                self._from_dram(number, needed, times * widths.weights, self.weight_links)
                 if one == 0:
                     self.first_slices[number] = self.read[number] // times
         self.pinned[number] = self.read[number]
@@ -228,7 +231,7 @@ class Counts:
                     }
                     self._from_tiles(number, producer, theirs, runs)
                 else:
-                    self._from_dram(number, mine, len(runs) * widths.activations)
+                    self._from_dram(number, mine, len(runs) * widths.activations, self.input_links)
         if to_dram:
             for tile, (k, b, h, w) in out.items():
                 size = len(k) * len(b) * len(h) * len(w) * len(runs) * widths.activations
@@ -312,13 +315,20 @@ class Counts:
             found.append(needed)
         return found
 
-    def _from_dram(self, number: int, needed: dict[int, frozenset[Element]], times: int) -> None:
+    def _from_dram(
+        self,
+        number: int,
+        needed: dict[int, frozenset[Element]],
+        times: int,
+        kind: dict[int, dict[Link, Fraction]],
+    ) -> None:
         """Tiles that need the same get it at once; ``times``: bits of an element over all runs."""
         for elements, tiles in _alike(needed).items():
             self.read[number] += times * len(elements)
             for port in self.chip.ports:
                 for link in tree(self.chip, port, tiles):
                     self.links[number][link] += Fraction(times * len(elements), len(self.chip.ports))
+                    kind[number][link] += Fraction(times * len(elements), len(self.chip.ports))
 
     def _from_tiles(
         self, number: int, producer: int, needed: dict[int, frozenset[Element]], runs: range
@@ -340,7 +350,7 @@ class Counts:
             for sender, size in senders.items():
                 for link in tree(self.chip, self.chip.positions[sender], tiles):
                     self.links[number][link] += size * self.chip.tile.widths.activations
-                    self.made_links[number][link] += size * self.chip.tile.widths.activations
+                    self.sent_links[producer][link] += size * self.chip.tile.widths.activations
 
 
 def _alike(needed: dict[int, frozenset[Element]]) -> dict[frozenset[Element], set[int]]:
@@ -439,25 +449,35 @@ def _stream_inputs(
     ]
 
 
+Loads = dict[Link, Fraction]
+
+
+def _sum(*loads: Loads) -> Loads:
+    """Bits on each link, added up."""
+    found: Loads = defaultdict(Fraction)
+    for one in loads:
+        for link, size in one.items():
+            found[link] += size
+    return found
+
+
+def _part(loads: Loads, part: Fraction | int) -> Loads:
+    return {link: size * part for link, size in loads.items()}
+
+
 class Time(NamedTuple):
-    """One batch of a node: bits that DRAM has to bring first, what links need for first data and for what
-    of it tiles make; how long before all that is there it starts; the cycles from then on, those of the last
-    leaf's last run, and how many runs it has; all bits that DRAM moves, and what links need for all.
+    """One batch of a node: bits that DRAM has to bring first, what links carry of them, and what the busiest
+    one needs for that; how long before all that is there it starts; the cycles from then on; all bits that
+    DRAM moves, and all that links carry.
     """
 
     ahead: int
+    loads: Loads
     links: int
-    made: int
     early: int
     running: int
-    last: int
-    last_runs: int
     dram: int
-    every: int
-
-    @staticmethod
-    def leaf(ahead: int, links: int, made: int, running: int, dram: int, every: int) -> Time:
-        return Time(ahead, links, made, 0, running, running, 1, dram, every)
+    every: Loads
 
 
 class Times(NamedTuple):
@@ -475,45 +495,26 @@ def cycles(
 
     ``top``: the node is the segment. Every sub-batch is gone through, one after the other.
     """
-    numbers = [counts.graph.index[leaf.layer] for leaf in leaves(cost.node)]
-    links: dict[Link, Fraction] = defaultdict(Fraction)
-    for number in numbers:
-        for link, size in counts.links[number].items():
-            links[link] += size
-    chip, runs = counts.chip, counts.batch // cost.node.batch
-    on_links = ceil(max(links.values(), default=Fraction(0)) / (8 * runs * chip.noc.link_bytes_per_cycle))
+    chip = counts.chip
 
     def at_dram(size: int, times: int = 1) -> int:
         return ceil(Fraction(size, 8 * times * chip.dram.bytes_per_cycle))
 
-    def at_links(loads: dict[Link, Fraction], less: dict[Link, Fraction] | None = None) -> int:
-        most = max((size - (less or {}).get(link, 0) for link, size in loads.items()), default=Fraction(0))
-        return ceil(most / (8 * runs * chip.noc.link_bytes_per_cycle))
+    def at_links(loads: Loads) -> int:
+        return ceil(max(loads.values(), default=Fraction(0)) / (8 * chip.noc.link_bytes_per_cycle))
 
     if cost.leaf is not None:
-        (number,) = numbers
-        pinned, out = counts.pinned[number], counts.written[number] // runs
-        inputs = (counts.read[number] - pinned) // runs
-        leaving, made = at_links(counts.out_links[number]), at_links(counts.made_links[number])
-        running = max(cost.leaf.tile_cycles, at_dram(out), leaving)
-        moved = counts.read[number] + counts.written[number]
-        total = max(cost.leaf.tile_cycles, at_dram(moved, runs), on_links)
+        assert isinstance(cost.node, Leaf)
+        number = counts.graph.index[cost.node.layer]
+        runs = counts.batch // cost.node.batch
+        total = max(
+            cost.leaf.tile_cycles,
+            at_dram(counts.read[number] + counts.written[number], runs),
+            at_links(_part(counts.links[number], Fraction(1, runs))),
+        )
         if cost.leaf.placement.reduced > 1:
-            running = max(_gathered(counts, cost, number, at_dram(out)), on_links if runs > 1 else 0)
-            total = max(total, running)
-            arriving = made = at_links(links, counts.sum_links[number])
-        else:
-            arriving = at_links(links, counts.out_links[number])
-        if counts.shares(number):
-            first, later = _shared_times(counts, cost, number, (pinned, inputs, out), on_links)
-        elif slices := cost.leaf.slices:
-            ahead, every = counts.first_slices[number], pinned // runs
-            running = max(cost.leaf.tile_cycles, at_dram(every - ahead + out))
-            running = max(running, on_links if slices > 1 else leaving)
-            first = later = Time.leaf(ahead + inputs, arriving, made, running, every + inputs + out, on_links)
-        else:
-            first = Time.leaf(pinned + inputs, arriving, made, running, pinned + inputs + out, on_links)
-            later = Time.leaf(inputs, arriving, made, running, inputs + out, on_links)
+            total = max(total, leaf_times(counts, cost, number, {})[1].running)
+        first, later = leaf_times(counts, cost, number, counts.sent_links[number])
         if top and chip.tiles > 1:
             # by itself on several tiles nothing computes before its first data is there
             total = max(at_dram(first.ahead), first.links) - first.early + first.running
@@ -534,76 +535,52 @@ def cycles(
 
     def one_after_the_other(first: bool) -> Time:
         turns = [one for part in subbatches(first) for one in part]
-        nothing = Time(0, 0, 0, 0, 0, 0, 1, 0, 0)
+        every = _sum(*(one.every for one in turns))
         running = early = 0
-        for number, (one, after) in enumerate(zip(turns, [*turns[1:], nothing], strict=True), 1):
-            taken = max(one.running, at_dram(one.dram - one.ahead + after.ahead), after.links)
-            if number % len(children):  # what follows is of the same sub-batch, and made by this child
-                taken = max(taken, one.running - one.last + ceil(Fraction(after.made, one.last_runs)))
-            if number == 1:  # what the cut does not wait for comes in time that DRAM has in the first turn
-                early = min(one.early, taken - at_dram(one.dram - one.ahead + after.ahead))
+        for number, one in enumerate(turns):
+            # what this child moves, and what comes for the one after it
+            moved, loads, wait = one.dram - one.ahead, _sum(one.every, _part(one.loads, -1)), 0
+            if number + 1 < len(turns):
+                after = turns[number + 1]
+                moved, loads, wait = moved + after.ahead, _sum(loads, after.loads), after.links
+            taken = max(one.running, at_dram(moved), at_links(loads), wait)
+            if number == 0:  # what the cut does not wait for comes in time that is left in the first turn
+                early = min(one.early, taken - max(at_dram(moved), at_links(loads)))
             running += taken
         # no less than the busiest link needs for what has not come before
-        running = max(running, on_links - turns[0].links)
-        early = min(early, running + turns[0].links - on_links)
-        ends = turns[-1]
-        return Time(
-            turns[0].ahead,
-            turns[0].links,
-            turns[0].made,
-            early,
-            running,
-            ends.last,
-            len(turns) // len(children) * ends.last_runs,
-            sum(one.dram for one in turns),
-            on_links,
-        )
+        rest = at_links(_sum(every, _part(turns[0].loads, -1)))
+        running = max(running, rest)
+        dram = sum(one.dram for one in turns)
+        return turns[0]._replace(early=min(early, running - rest), running=running, dram=dram, every=every)
 
     def in_a_pipeline(first: bool) -> Time:
         filling, *others = subbatches(first)
         through: dict[int, int] = defaultdict(int)
         for one, stage in zip(filling, stages[id(cost)], strict=True):
             through[stage] = max(through[stage], one.running)
-            if stage:
-                through[stage - 1] = max(through[stage - 1], one.made)
         running = sum(through.values())
-        of = stages[id(cost)]
         for part in others:
-            # what a child makes leaves for the next stage before the child goes on
-            leaves_at = [
-                one.running - one.last + ceil(Fraction(after.made, one.last_runs))
-                for number, one in enumerate(part)
-                for later, after in enumerate(part)
-                if of[later] == of[number] + 1
-            ]
-            slowest = max(max(one.running, at_dram(one.dram), one.every) for one in part)
-            together = max(at_dram(sum(one.dram for one in part)), ceil(on_links / (1 + len(others))))
-            running += max([slowest, together, *leaves_at])
-        ahead = sum(one.ahead for one in filling)
+            slowest = max(max(one.running, at_dram(one.dram), at_links(one.every)) for one in part)
+            together = at_dram(sum(one.dram for one in part)), at_links(_sum(*(one.every for one in part)))
+            running += max(slowest, *together)
+        ahead, loads = sum(one.ahead for one in filling), _sum(*(one.loads for one in filling))
+        links = max(at_links(loads), *(one.links for one in filling))
         dram = sum(one.dram for part in (filling, *others) for one in part)
-        running = max(running, at_dram(dram - ahead), on_links)
-        at = dict(enumerate(of))
+        every = _sum(*(one.every for part in (filling, *others) for one in part))
+        rest = max(at_dram(dram - ahead), at_links(_sum(every, _part(loads, -1))))
+        running = max(running, rest)
+        at = dict(enumerate(stages[id(cost)]))
         # when each stage starts if the data of stages comes in their order, and when the last one is through
         through_at = 0
         for stage in sorted(through):
             upto = [one for number, one in enumerate(filling) if at[number] <= stage]
-            there = max(at_dram(sum(one.ahead for one in upto)), max(one.links for one in upto))
+            there = max(at_dram(sum(one.ahead for one in upto)), at_links(_sum(*(one.loads for one in upto))))
+            there = max(there, *(one.links for one in upto))
             sooner = min(one.early for number, one in enumerate(filling) if at[number] == stage)
             through_at = max(through_at, there - sooner) + through[stage]
-        at_last = max(at_dram(ahead), max(one.links for one in filling)) + sum(through.values())
-        early = min(at_last - through_at, running - at_dram(dram - ahead))
-        ends = [one for number, one in enumerate(filling) if at[number] == max(at.values())]
-        return Time(
-            ahead,
-            max(one.links for one in filling),
-            max(one.made for number, one in enumerate(filling) if at[number] == 0),
-            early,
-            running,
-            max(one.last for one in ends),
-            (1 + len(others)) * min(one.last_runs for one in ends),
-            dram,
-            on_links,
-        )
+        at_last = max(at_dram(ahead), links) + sum(through.values())
+        early = min(at_last - through_at, running - rest)
+        return Time(ahead, loads, links, early, running, dram, every)
 
     timed = one_after_the_other if cost.node.kind == "T" else in_a_pipeline
     first, later = timed(True), timed(False)
@@ -612,42 +589,76 @@ def cycles(
     return found | {id(cost): Times(total, first, later)}
 
 
-def _shared_times(
-    counts: Counts, cost: NodeCost, number: int, moved: tuple[int, int, int], on_links: int
-) -> tuple[Time, Time]:
-    """The first run of a leaf with shared weights, which waits for a round of these, and each later one.
+def leaf_times(counts: Counts, cost: NodeCost, number: int, sent: Loads) -> tuple[Time, Time]:
+    """The first run of a leaf and each later one; ``sent``: what its tiles send to other leaves in all."""
+    leaf, chip, runs = cost.leaf, counts.chip, counts.batch // cost.node.batch
+    assert leaf is not None
 
-    ``moved``: bits of weights, and of inputs and outputs of a run.
-    """
-    assert cost.leaf is not None
-    (pinned, inputs, out), chip, slices = moved, counts.chip, counts.slices(number)
-    runs, rate = counts.batch // cost.node.batch, 8 * chip.noc.link_bytes_per_cycle
+    def at_links(loads: Loads) -> int:
+        return ceil(max(loads.values(), default=Fraction(0)) / (8 * chip.noc.link_bytes_per_cycle))
+
+    def at_dram(size: int) -> int:
+        return ceil(Fraction(size, 8 * chip.dram.bytes_per_cycle))
+
+    pinned, out = counts.pinned[number], counts.written[number] // runs
+    inputs = (counts.read[number] - pinned) // runs
+    each = Fraction(1, runs)
+    loaded, weights = _part(counts.input_links[number], each), counts.weight_links[number]
+    stored = _part(_sum(counts.out_links[number], sent), each)
+    if counts.streams(number):
+        # links carry equal parts of the weights for every slice
+        ahead, every = counts.first_slices[number], pinned // runs
+        loads = _sum(loaded, _part(weights, each / leaf.slices))
+        leaving = _sum(stored, _part(weights, each * (leaf.slices - 1) / leaf.slices))
+        running = max(leaf.tile_cycles, at_dram(every - ahead + out), at_links(leaving))
+        moved = every + inputs + out
+        one = Time(ahead + inputs, loads, at_links(loads), 0, running, moved, _sum(loads, leaving))
+        return one, one
+    loads = _sum(loaded, weights)
+    before = passed = 0
+    running, later_links = max(leaf.tile_cycles, at_dram(out)), at_links(loaded)
+    between = _part(counts.round_links[number], each)
+    if counts.shares(number):
+        rounds, passed = _rounds(counts, number, runs)
+        running = max(running, rounds, at_links(_sum(stored, between)))
+        later_links += passed
+    elif leaf.placement.reduced > 1:
+        between = _part(counts.sum_links[number], each)
+        adding = _adding(counts, cost, number)
+        before = max(leaf.tile_cycles - adding, at_links(between))
+        running = before + max(adding, at_dram(out), at_links(stored))
+    else:
+        running = max(running, at_links(stored))
+    every_link = _sum(loaded, stored, between)
+    return (
+        Time(
+            pinned + inputs,
+            loads,
+            at_links(loads),
+            0,
+            passed + running,
+            pinned + inputs + out,
+            _sum(every_link, weights),
+        ),
+        Time(inputs, loaded, later_links, 0, running, inputs + out, every_link),
+    )
+
+
+def _rounds(counts: Counts, number: int, runs: int) -> tuple[int, int]:
+    """Cycles of passing on all slices of shared weights in a run, and the first of them."""
+    slices, rate = counts.slices(number), 8 * counts.chip.noc.link_bytes_per_cycle
     largest = max(len(elements) for one in slices for elements in one.values())
     busiest = ceil(max(counts.round_links[number].values()) / (runs * rate))
-    rounds = max(busiest, len(slices) * ceil(Fraction(largest * chip.tile.widths.weights, rate)))
-    one_round = ceil(Fraction(rounds, len(slices)))
-    fetched = max(
-        (size - counts.round_links[number].get(link, 0) for link, size in counts.links[number].items()),
-        default=Fraction(0),
-    )
-    ahead = ceil(fetched / (runs * rate))
-    leaving = ceil(Fraction(out, 8 * chip.dram.bytes_per_cycle))
-    running = max(cost.leaf.tile_cycles, leaving, rounds, on_links if runs > 1 else 0)
-    return (
-        Time.leaf(pinned + inputs, ahead, ahead, one_round + running, pinned + inputs + out, on_links),
-        Time.leaf(inputs, ahead + one_round, ahead, running, inputs + out, on_links),
-    )
+    rounds = max(busiest, len(slices) * ceil(Fraction(largest * counts.chip.tile.widths.weights, rate)))
+    return rounds, ceil(Fraction(rounds, len(slices)))
 
 
-def _gathered(counts: Counts, cost: NodeCost, number: int, leaving: int) -> int:
-    """Cycles of a run whose tiles make partial sums: computing or sending these, then adding or leaving."""
+def _adding(counts: Counts, cost: NodeCost, number: int) -> int:
+    """Cycles in which the owner with the most outputs adds partial sums."""
     assert cost.leaf is not None
-    chip, runs, layer = counts.chip, counts.batch // cost.node.batch, counts.graph.layers[number]
+    layer = counts.graph.layers[number]
     largest = max(len(k) * len(b) * len(h) * len(w) for k, b, h, w in outputs(layer, cost).values())
-    adding = ceil(Fraction(cost.leaf.placement.reduced * largest, chip.tile.vector_units))
-    busiest = max(counts.sum_links[number].values(), default=Fraction(0))
-    sending = ceil(busiest / (8 * runs * chip.noc.link_bytes_per_cycle))
-    return max(cost.leaf.tile_cycles - adding, sending) + max(adding, leaving)
+    return ceil(Fraction(cost.leaf.placement.reduced * largest, counts.chip.tile.vector_units))
 
 
 def most_held(counts: Counts, rectangles: list[ChartBox], flow: DataFlow, fetched: set[str]) -> int:

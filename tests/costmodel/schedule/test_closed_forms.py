@@ -112,12 +112,34 @@ def test_a_leafs_time_is_that_of_the_busiest_link() -> None:
         leaf = found.segments[0].leaf
         assert leaf is not None
         first, busiest = leaf.runs.first, int(leaf.links.max()) / 8 / 2
-        assert first.link_cycles < -(-busiest // link) == first.all_link_cycles
+        assert first.link_cycles < -(-busiest // link) == (first.ahead + first.during).cycles(found.chip)
         # Data comes before anything computes. Half of the outputs of three tiles, 64 bytes each, leave on one
         # link meanwhile.
         assert found.cycles == first.link_cycles + max(leaf.tile_cycles, 3 * 64 // 2 // link)
         fetches.append(first.link_cycles)
     assert fetches[0] == 2 * fetches[1]
+
+
+@pytest.mark.parametrize("readers", [2, 3, 5])
+def test_a_leaf_sends_to_all_its_readers_before_the_next_one_runs(readers: int) -> None:
+    """Each of two tiles has half of the channels and sends its 4 bytes to the other, for each of the readers.
+
+    Half of the weights of each layer, 16 bytes, cross the same link.
+    """
+    small = {"c": 8, "k": 8, "h": 1, "w": 1}
+    layers = [layer("layer0", external_c=8, **small)]
+    layers += [layer(f"layer{number}", producers=(0,), **small) for number in range(1, readers + 1)]
+    graph, on = LayerGraph("fan", tuple(layers)), chip(2, 1, dram=9999, link=1)
+    nested = "".join(f"|>>>layer{number} 1" for number in range(1, readers + 1))
+    found = evaluate(f"T 1/1|>T 1/1|>>layer0 1|>>T 1/1{nested}", graph, on)
+    first, _ = found.segments[0].children
+    assert first.leaf is not None
+    assert first.runs is not None
+    assert first.leaf.tile_cycles == 8
+    assert first.runs.first.running == max(8, 4 * readers)
+    # what comes first, what layer0 sends with the weights of layer1, and then the rest in turn
+    assert found.cycles >= 16 + 4 + 4 * readers + 16 + 16 * (readers - 1) + 8
+    assert found.cycles == pytest.approx(replay(write_program(graph, found)).cycles, abs=1)
 
 
 def test_buffers_decide_what_fits() -> None:

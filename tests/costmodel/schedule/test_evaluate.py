@@ -250,6 +250,17 @@ def test_what_is_remembered_costs_what_it_costs_anew(monkeypatch: pytest.MonkeyP
     assert 15 < possible < 80
 
 
+def _times(cost: NodeCost) -> list[object]:
+    """How a node runs its first batch and each later one."""
+    return [
+        (
+            (run.ahead_bits, run.link_cycles, run.early, run.running, run.dram_bits),
+            [(loads.port_bits.tolist(), loads.times) for loads in (run.ahead, run.during)],
+        )
+        for run in ((cost.runs.first, cost.runs.later) if cost.runs else ())
+    ]
+
+
 def _all_counts(evaluator: ChipEvaluator, tree: TreeNode) -> list[object] | str:
     """Every count of every node; the reason where the tree is not possible."""
     try:
@@ -258,7 +269,8 @@ def _all_counts(evaluator: ChipEvaluator, tree: TreeNode) -> list[object] | str:
         return str(reason)
     return [
         (
-            (cost.node, cost.first_tile, cost.tiles, cost.cycles, cost.parts_pj, cost.busy, cost.runs),
+            (cost.node, cost.first_tile, cost.tiles, cost.cycles, cost.parts_pj, cost.busy),
+            _times(cost),
             (cost.dram_read_bits, cost.dram_write_bits, cost.links.tolist(), cost.held.busy.tolist()),
             (
                 cost.held.weights.tolist(),

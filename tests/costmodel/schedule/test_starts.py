@@ -2,53 +2,100 @@
 
 from __future__ import annotations
 
-import pytest
+from collections.abc import Mapping
+from dataclasses import replace
 
-from costmodel.schedule.starts import BatchRun, NodeRuns, pipelined, turns
+import numpy as np
+
+from costmodel.schedule.starts import BatchRun, LeafRuns, LinkLoads, NodeRuns, pipelined, turns
 from tests.costmodel.schedule.chip_cases import chip
 
 ON = chip(2, 1, dram=1000, link=1000)
+PORT_BITS = ON.noc.link_bits_per_cycle * len(ON.ports)
+"""What a link carries in a cycle."""
 
 
-def leaf(running: int, from_tiles: int = 0) -> NodeRuns:
-    """A leaf to which tiles send data for so many cycles, and which needs nothing else."""
-    run = BatchRun.of_leaf(0, from_tiles, from_tiles, running, 0, from_tiles)
-    return NodeRuns(run, run)
+def loads(cycles: Mapping[int, int]) -> LinkLoads:
+    """What keeps links, by their number, busy for so many cycles."""
+    bits = np.zeros(8, np.int64)
+    for link, taken in cycles.items():
+        bits[link] = taken * PORT_BITS
+    return LinkLoads(bits, 1)
 
 
-@pytest.mark.parametrize("runs", [1, 2, 4])
-def test_what_the_last_leaf_of_a_nested_cut_makes_moves_while_it_runs(runs: int) -> None:
-    """The inner cut takes 50 + 10 cycles a sub-batch, and what follows gets 40 cycles of data from it.
-
-    With one sub-batch all of that moves in the last 10 cycles, and 30 more; with several only a part of it is
-    made by the last run, and the last 10 cycles may suffice.
-    """
-    inner = turns([leaf(50), leaf(10)], runs, ON, 0)
-    assert inner.first.running == 60 * runs
-    whole = turns([inner, leaf(7, from_tiles=40)], 1, ON, 0)
-    assert whole.first.running == 60 * runs + max(0, 40 // runs - 10) + 7
+def leaf(
+    running: int, *, sent: Mapping[int, int] | None = None, ahead: Mapping[int, int] | None = None
+) -> NodeRuns:
+    """A leaf that takes so many cycles; by links, the cycles of what it sends and of what it waits for."""
+    waits, nothing = loads(ahead or {}), loads({})
+    one = BatchRun(0, waits, waits.cycles(ON), 0, running, 0, nothing)
+    return LeafRuns(one, one, 1, nothing, nothing).sending(ON, [loads(sent or {}).port_bits])
 
 
-def test_in_one_cut_it_moves_while_the_child_before_runs() -> None:
-    assert turns([leaf(50), leaf(10), leaf(7, from_tiles=40)], 1, ON, 0).first.running == 50 + 40 + 7
+def test_a_leaf_runs_until_all_that_it_sends_has_left() -> None:
+    """Messages on one link come one after the other, those on different links at a time."""
+    assert leaf(50, sent={0: 40}).first.running == 50
+    assert leaf(50, sent={0: 70, 1: 20}).first.running == 70
+    apart = leaf(50)
+    assert turns([leaf(50, sent={0: 70}), apart, apart], 1, ON).first.running == 70 + 50 + 50
 
 
-def test_a_link_carries_what_leaves_one_child_and_what_comes_to_the_next() -> None:
-    """90 cycles on one link, of which 40 are over before the cut starts."""
-    first = leaf(10, from_tiles=40)
-    assert turns([first, leaf(10, from_tiles=20)], 1, ON, 90).first.running == 50
-    assert turns([first, leaf(10, from_tiles=20)], 1, ON, 60).first.running == 20 + 10
+def test_outputs_that_begin_to_leave_late_leave_later() -> None:
+    """Partial sums come first: 30 cycles of them, and then 40 of outputs."""
+    one = BatchRun(0, loads({}), 0, 0, 50, 0, loads({}))
+    late = LeafRuns(one, one, 1, loads({}), loads({}), (30, 30)).sending(ON, [loads({0: 40}).port_bits])
+    assert late.first.running == 30 + 40
 
 
-def test_data_for_the_next_sub_batch_is_not_made_by_this_one() -> None:
-    """The first leaf gets 30 cycles of data from outside of the cut, during all of the sub-batch before."""
-    inner = turns([leaf(50), leaf(1)], 1, ON, 0)
-    again = turns([NodeRuns(inner.first, inner.later), leaf(60)], 1, ON, 0)
-    assert turns([leaf(20, from_tiles=30), leaf(60)], 3, ON, 0).first.running == 3 * 80
-    assert again.first.running == 51 + 60
+def test_what_a_leaf_sends_shares_links_with_what_comes_for_the_next_one() -> None:
+    """40 and 20 cycles: on one link they take 60, on two 40, and the first leaf computes for 10."""
+    first = leaf(10, sent={0: 40})
+    assert turns([first, leaf(7, ahead={0: 20})], 1, ON).first.running == 60 + 7
+    assert turns([first, leaf(7, ahead={1: 20})], 1, ON).first.running == 40 + 7
+    assert turns([first, leaf(7, ahead={1: 90})], 1, ON).first.running == 90 + 7
 
 
-def test_the_fill_of_a_pipeline_waits_for_what_is_handed_on() -> None:
+def test_what_comes_before_the_cut_starts_is_not_waited_for_again() -> None:
+    first = leaf(10, ahead={0: 500}, sent={0: 40})
+    found = turns([first, leaf(7)], 1, ON).first
+    assert (found.link_cycles, found.running) == (500, 40 + 7)
+
+
+def test_data_for_a_nested_cut_comes_while_the_cut_before_it_runs() -> None:
+    """Of 50 cycles of the first cut 20 are left on link 0, in which a part of 60 cycles of data comes."""
+    inner = turns([leaf(10, sent={0: 30}), leaf(20)], 1, ON)
+    assert inner.first.running == 50
+    outer = turns([inner, turns([leaf(5, ahead={0: 60}), leaf(5)], 1, ON)], 1, ON)
+    assert outer.first.running == 30 + 60 + 10
+
+
+def test_weights_that_stay_come_once_and_inputs_before_each_sub_batch() -> None:
+    """Three sub-batches of 50 cycles; 80 cycles of weights and inputs come before the first one."""
+    weights, inputs = loads({0: 60}), loads({0: 20})
+    once = BatchRun(0, weights + inputs, 80, 0, 50, 0, loads({}))
+    again = BatchRun(0, inputs, 20, 0, 50, 0, loads({}))
+    found = turns([NodeRuns(once, again)], 3, ON)
+    assert (found.first.link_cycles, found.first.running) == (80, 3 * 50)
+    assert found.first.during.cycles(ON) == 2 * 20
+    slow = replace(again, ahead=loads({0: 70}), link_cycles=70)
+    assert turns([NodeRuns(once, slow)], 3, ON).first.running == 2 * 70 + 50
+
+
+def test_a_pipeline_goes_on_when_what_is_handed_on_has_left() -> None:
     """Two stages of 20 cycles with 50 cycles of data in between: these are the period, too."""
-    found = pipelined([leaf(20), leaf(20, from_tiles=50)], [0, 1], 3, ON, 0)
+    found = pipelined([leaf(20, sent={0: 50}), leaf(20)], [0, 1], 3, ON)
     assert found.first.running == 50 + 20 + 2 * 50
+
+
+def test_stages_share_links_in_each_period() -> None:
+    """Each of two stages sends for 50 cycles, in turn on one link and at a time on two."""
+    both = [pipelined([leaf(20, sent={0: 50}), leaf(20, sent={link: 50})], [0, 1], 4, ON) for link in (0, 1)]
+    assert [one.first.running for one in both] == [50 + 50 + 3 * 100, 50 + 50 + 3 * 50]
+
+
+def test_loads_of_parts_of_a_batch_add_up() -> None:
+    """A third of 60 cycles and a quarter of 40 are 30 cycles."""
+    third, quarter = LinkLoads(loads({0: 60}).port_bits, 3), LinkLoads(loads({0: 40}).port_bits, 4)
+    assert (third + quarter).cycles(ON) == 20 + 10
+    assert LinkLoads.stacked([third, quarter]).each_cycles(ON) == [20, 10]
+    assert (third * 3).cycles(ON) == 60

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import combinations
 from random import Random
 
 import numpy as np
@@ -17,7 +18,7 @@ from costmodel.schedule.program.checker import violations
 from costmodel.schedule.program.program import Program
 from costmodel.schedule.program.writer import write_program
 from costmodel.schedule.tile_cost import TileRows
-from costmodel.schedule.transitions import Transition
+from costmodel.schedule.transitions import Beginning, Transition
 from costmodel.schedule.tree.text import parse_tree
 from costmodel.schedule.tree.validity import NotPossibleError
 from tests.costmodel.schedule.chip_cases import (
@@ -32,6 +33,7 @@ from tests.costmodel.schedule.chip_cases import (
     random_tree,
     strided,
 )
+from tests.costmodel.schedule.chip_counts import Counts, outputs
 
 TURNS = "T 4/1\n\tT 4/2\n\t\tlayer0 2\n\tT 4/2\n\t\tlayer1 2\n\tT 4/2\n\t\tlayer2 2\n"
 """Three layers in turn, each in two runs of two samples."""
@@ -145,6 +147,34 @@ def test_tiles_that_are_done_early_fetch_while_a_pipeline_drains() -> None:
     for found, replayed in ((wide, fast), (tight, slow)):
         assert found.transitions[0].saved_cycles > 0
         assert found.cycles == pytest.approx(replayed.cycles, rel=0.05)
+
+
+def test_tiles_with_other_output_channels_fetch_weights_by_themselves() -> None:
+    """Of random segments: tiles with the same channels wait for one another, and for no others."""
+    graph, on, random, several = every_kind(), chip(3, 2), Random(3), 0
+    evaluator = ChipEvaluator(graph, on, 4, FormulaCosts(graph))
+    for _ in range(80):
+        try:
+            found = evaluator.evaluate(random_tree(random, graph, 4))
+        except NotPossibleError:
+            continue
+        for segment in found.segments:
+            counts = Counts(graph, on, segment)
+            for data in Beginning.of(segment, on, graph.producers).data:
+                if data.kind == 1:
+                    continue
+                (number,) = [
+                    one
+                    for one, cost in counts.leaves.items()
+                    if cost.leaf is not None and cost.leaf.runs.pinned is data.loads
+                ]
+                made = outputs(graph.layers[number], counts.leaves[number])
+                channels = {tile: (k.start, k.stop) for tile, (k, *_) in made.items()}
+                for one, other in combinations(channels, 2):
+                    parts = [int(data.part[tile - data.first_tile]) for tile in (one, other)]
+                    assert (parts[0] == parts[1]) == (channels[one] == channels[other])
+                several += data.parts > 1
+    assert several > 10
 
 
 class Leaking(FormulaCosts):

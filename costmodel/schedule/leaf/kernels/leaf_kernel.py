@@ -31,8 +31,8 @@ from costmodel.schedule.leaf.kernels.leaf_values import (
     Workspace,
 )
 from costmodel.schedule.leaf.kernels.links_kernel import (
-    add_links_of_dram,
     add_links_of_tiles,
+    load_apart,
     load_dram,
 )
 from costmodel.schedule.leaf.kernels.nearness_kernel import find_nearness
@@ -105,28 +105,10 @@ def search(
     # the workspace holds the last placement tried: count the one that was found once more
     placed = placed_in_order(leaf, table, found[FOUND.row], found[FOUND.order])
     prepare(workspace, leaf, placed.parts)
-    links, other = workspace.mesh.links, workspace.other_links
-    links[:] = 0
-    add_links_of_dram(workspace, placed, True)
-    _keep(links, other[0])
-    add_links_of_dram(workspace, placed, False)
-    _keep(links, other[1])
-    add_links_of_tiles(workspace, placed, ANY)
-    for link in range(links.shape[0]):
-        found[FOUND.leaving] = max(found[FOUND.leaving], other[0, link])
-        found[FOUND.arriving] = max(found[FOUND.arriving], links[link] - other[0, link])
-        found[FOUND.from_tiles] = max(found[FOUND.from_tiles], links[link] - other[1, link])
-        found[FOUND.busiest] = max(found[FOUND.busiest], links[link])
+    load_apart(workspace, placed, cheapest.with_dram, cheapest.received)
     found[FOUND.dram_read], found[FOUND.dram_written] = dram_bits(workspace, leaf, placed.parts)
     for number in range(leaf.streams.shape[0]):
         hold(workspace.ranges, placed, leaf.streams[number], cheapest.held[number])
-
-
-@inlined
-def _keep(links: Array, kept: Array) -> None:
-    """Copy what is on the links so far."""
-    for link in range(links.shape[0]):
-        kept[link] = links[link]
 
 
 @called

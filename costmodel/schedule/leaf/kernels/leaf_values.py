@@ -103,7 +103,6 @@ class Workspace(NamedTuple):
 
     ``tables``: what no placement order changes. ``nearness``: what no partition changes. ``columns`` [X, Y,
     2]: loads of the links to the north and south of each tile, while these are counted by themselves.
-    ``other_links`` [2, X * Y * 4]: work space for loads of links.
     """
 
     mesh: Mesh
@@ -120,7 +119,6 @@ class Workspace(NamedTuple):
     tables: StreamTables
     nearness: Nearness
     columns: Array
-    other_links: Array
 
 
 class LeafPlacement(NamedTuple):
@@ -151,19 +149,13 @@ class PartitionTable(NamedTuple):
 class FoundRow(NamedTuple):
     """What a search found: a row of the table (-1: none fits), the number of the placement order, DRAM bits.
 
-    Bits are those read and written over all runs. The rest is of the busiest link, in bits times ports over
-    all runs: of what leaves for DRAM, of what comes to the leaf, of the part of that which tiles send, and of
-    all together. Each has a busiest link of its own.
+    Bits are those read and written over all runs.
     """
 
     row: int
     order: int
     dram_read: int
     dram_written: int
-    leaving: int
-    arriving: int
-    from_tiles: int
-    busiest: int
 
 
 FOUND = FoundRow(*range(len(FoundRow._fields)))
@@ -174,11 +166,15 @@ class CheapestLeaf(NamedTuple):
     """The arrays that a search fills: the cheapest partition and placement of a leaf.
 
     ``found`` [fields]: see :class:`FoundRow`. ``held`` [streams, tiles]: bits of one batch of each stream on
-    every tile. ``bounds`` [n]: scratch, what each row of the table costs at least.
+    every tile. ``with_dram`` [kinds, links] and ``received`` [streams, links]: bits times ports over all
+    runs, as :func:`.links_kernel.load_apart` counts them. ``bounds`` [n]: scratch, what each row of the table
+    costs at least.
     """
 
     found: Array
     held: Array
+    with_dram: Array
+    received: Array
     bounds: Array
 
 

@@ -23,6 +23,7 @@ from costmodel.schedule.leaf.kernels.producers_kernel import (
 from costmodel.schedule.leaf.kernels.ranges_kernel import (
     ANY,
     COUNTS,
+    KINDS,
     OUTPUTS,
     Four,
     Range,
@@ -40,8 +41,6 @@ from costmodel.schedule.mesh.senders_kernel import (
 Array = NDArray[Any]
 Int = Any
 """A 64-bit integer of compiled code."""
-Truth = Any
-"""A truth value of compiled code."""
 
 MANY, MANY_SINGLE = 4, 16
 """From so many trees on, or ways to one tile each, those of equal senders are counted together; fewer are
@@ -62,29 +61,56 @@ def load_links(workspace: Workspace, placed: LeafPlacement) -> None:
 def load_dram(workspace: Workspace, placed: LeafPlacement) -> None:
     """Fill the mesh's links with what goes to DRAM and comes from there."""
     clear(workspace.flows)
-    _note_dram(workspace, placed, True)
-    _note_dram(workspace, placed, False)
+    for kind in KINDS:
+        _note_dram(workspace, placed, kind)
     workspace.mesh.links[:] = 0
     add_to_links(workspace.mesh, workspace.flows, workspace.ports)
 
 
-@called
-def add_links_of_dram(workspace: Workspace, placed: LeafPlacement, outputs: Truth) -> None:
-    """Add the ``outputs`` that go to DRAM, or else the inputs and weights that come from there."""
-    clear(workspace.flows)
-    _note_dram(workspace, placed, outputs)
-    add_to_links(workspace.mesh, workspace.flows, workspace.ports)
-
-
 @inlined
-def _note_dram(workspace: Workspace, placed: LeafPlacement, outputs: Truth) -> None:
-    """The same, added to the flows only."""
+def _note_dram(workspace: Workspace, placed: LeafPlacement, kind: Int) -> None:
+    """Add what goes to DRAM or comes from there of one kind of data to the flows."""
     streams = placed.leaf.streams
     for number in range(streams.shape[0]):
         stream = streams[number]
-        mine = (stream[COLUMN.kind] == OUTPUTS) == outputs
-        if mine and not stream[COLUMN.direct] and stream[COLUMN.times] > 0:
+        if stream[COLUMN.kind] == kind and not stream[COLUMN.direct] and stream[COLUMN.times] > 0:
             _load_or_save(workspace, placed, number)
+
+
+@called
+def load_apart(workspace: Workspace, placed: LeafPlacement, with_dram: Array, received: Array) -> None:
+    """Count transfers apart: ``with_dram`` [kinds, links] those from and to DRAM by their kind of data, and
+    ``received`` [streams, links] what the tiles of a producer send of each stream.
+
+    Fills both, and the mesh's links with the sum.
+    """
+    links, streams = workspace.mesh.links, placed.leaf.streams
+    links[:] = 0
+    for kind in KINDS:
+        clear(workspace.flows)
+        _note_dram(workspace, placed, kind)
+        _keep(links, with_dram[kind])
+        add_to_links(workspace.mesh, workspace.flows, workspace.ports)
+        _added(links, with_dram[kind])
+    for number in range(streams.shape[0]):
+        if streams[number, COLUMN.direct]:
+            _keep(links, received[number])
+            _receive(workspace, placed, number, ANY)
+            _added(links, received[number])
+
+
+@inlined
+def _keep(links: Array, before: Array) -> None:
+    """Note what is on the links."""
+    for link in range(links.shape[0]):
+        before[link] = links[link]
+
+
+@inlined
+def _added(links: Array, before: Array) -> None:
+    """Replace what was on the links ``before`` by what has come on top of it."""
+    for link in range(links.shape[0]):
+        before[link] = links[link] - before[link]
 
 
 @called

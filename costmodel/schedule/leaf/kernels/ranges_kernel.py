@@ -37,7 +37,7 @@ Two = tuple[Int, Int]
 Range = tuple[Int, Int, Int, Int, Int]
 """A kind of data, and the part along K, B, H and W that needs it."""
 
-OUTPUTS, INPUTS, WEIGHTS = 0, 1, 2
+OUTPUTS, INPUTS, WEIGHTS = KINDS = 0, 1, 2
 """Kinds of data."""
 ANY = 1 << 62
 """An end beyond all channels."""

@@ -15,7 +15,7 @@ from costmodel.compiled import entry
 from costmodel.schedule.leaf.kernels.equal_parts_kernel import fill_parts
 from costmodel.schedule.leaf.kernels.leaf_kernel import dram_bits, hold
 from costmodel.schedule.leaf.kernels.leaf_values import LeafPlacement, Workspace
-from costmodel.schedule.leaf.kernels.links_kernel import load_links
+from costmodel.schedule.leaf.kernels.links_kernel import load_apart
 from costmodel.schedule.leaf.kernels.overlap_kernel import fill_overlaps
 from costmodel.schedule.leaf.kernels.placement_kernel import tile_of
 from costmodel.schedule.leaf.kernels.ranges_kernel import ANY, OUTPUTS, is_skipped, size_of
@@ -25,16 +25,24 @@ Array = NDArray[Any]
 
 
 @entry
-def count_streams(workspace: Workspace, placed: LeafPlacement, held: Array, moved: Array) -> None:
+def count_streams(
+    workspace: Workspace,
+    placed: LeafPlacement,
+    held: Array,
+    moved: Array,
+    with_dram: Array,
+    received: Array,
+) -> None:
     """Count the streams of a leaf: those of one part of the input channels where its space has only these.
 
     Fills the mesh's links, ``held`` [streams, tiles] with the bits of each stream on every tile, and
-    ``moved`` [2] with the bits read from and written to DRAM over all runs.
+    ``moved`` [2] with the bits read from and written to DRAM over all runs. ``with_dram`` and ``received``:
+    as :func:`.links_kernel.load_apart` fills them.
     """
     leaf, parts = placed.leaf, placed.parts
     fill_parts(workspace, leaf, parts)
     fill_overlaps(workspace, leaf, parts)
-    load_links(workspace, placed)
+    load_apart(workspace, placed, with_dram, received)
     moved[0], moved[1] = dram_bits(workspace, leaf, parts)
     for number in range(leaf.streams.shape[0]):
         hold(workspace.ranges, placed, leaf.streams[number], held[number])

@@ -18,6 +18,7 @@ from costmodel.schedule.layer_graph.element_bits import ElementBits
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
 from costmodel.schedule.layer_graph.layer import OUTPUT_DIMS
 from costmodel.schedule.layer_graph.sources import sources_of
+from costmodel.schedule.leaf.counted_row import TrafficApart
 from costmodel.schedule.leaf.geometry import kernel_space, placement_orders, ranges_of
 from costmodel.schedule.leaf.kernels.leaf_kernel import search
 from costmodel.schedule.leaf.kernels.leaf_values import FOUND, CheapestLeaf, KernelLeaf, PartitionTable
@@ -164,7 +165,8 @@ def _compare(
         np.array([parts]), np.zeros(1), np.ones(1, np.int64), np.ones(1), *placement_orders()
     )
     held = np.zeros((len(streams), 12), np.int64)
-    cheapest = CheapestLeaf(np.zeros(len(FOUND), int), held, np.zeros(1))
+    apart = TrafficApart.of(rows, on)
+    cheapest = CheapestLeaf(np.zeros(len(FOUND), int), held, *apart, np.zeros(1))
     search(workspace, leaf, table, prices_of(on, (1, 1)), cheapest, np.inf)
     space, boxes = layer.space(batch), boxes_in_order(layer, batch, parts)
     for index, source in enumerate(sources_of(graph, number, batch)):
