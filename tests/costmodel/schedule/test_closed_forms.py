@@ -126,7 +126,7 @@ def test_a_leaf_sends_to_all_its_readers_before_the_next_one_runs(readers: int) 
 
     Half of the weights of each layer, 16 bytes, cross the same link.
     """
-    small = {"c": 8, "k": 8, "h": 1, "w": 1}
+    small: dict[str, Any] = {"c": 8, "k": 8, "h": 1, "w": 1}
     layers = [layer("layer0", external_c=8, **small)]
     layers += [layer(f"layer{number}", producers=(0,), **small) for number in range(1, readers + 1)]
     graph, on = LayerGraph("fan", tuple(layers)), chip(2, 1, dram=9999, link=1)
