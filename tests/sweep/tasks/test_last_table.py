@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from solvers.schedule import kapla
 from solvers.schedule.tiles.mapper import TileMapper, architecture_of
 from sweep.design.workload import workload_of
 from sweep.search.search import designs
@@ -82,7 +83,8 @@ def test_a_solver_that_starts_over_finds_what_it_finds_with_a_table_of_its_own(
 ) -> None:
     """The costs that a round lacked are added to its table, and the next round's searches go on from its."""
     every = payloads[0]["tile_costs"]
-    asked = payloads[0] | {"solver": "kapla_schedule", "params": {}, "epoch": None}
+    solver = {"solver": "kapla_schedule", "solver_version": kapla.VERSION}
+    asked = payloads[0] | solver | {"params": {}, "epoch": None}
     found = []
     for forgetful in (False, True):
         kept = schedule_answer._LastTable()
