@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -43,10 +44,26 @@ class Held:
     weights: Array
     busy: Array
 
-    @property
+    @cached_property
     def most(self) -> int:
         """Bits that the fullest tile holds."""
         return int(np.maximum.reduce(self.busy + self.weights))
+
+    @cached_property
+    def most_busy(self) -> int:
+        """The same without weights."""
+        return int(np.maximum.reduce(self.busy))
+
+    @cached_property
+    def coming(self) -> Array:
+        """Bits [tiles] that have to come before the node can start, but for those from further up."""
+        found: Array = self.from_siblings + self.ahead
+        return found
+
+    @cached_property
+    def most_coming(self) -> int:
+        """Of these the bits that come to one tile at most."""
+        return int(np.maximum.reduce(self.coming))
 
     @property
     def from_siblings(self) -> Any:

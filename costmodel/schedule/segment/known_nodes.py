@@ -94,14 +94,16 @@ class KnownNodes:
             found = self._cuts.add(of_children, (children, count()))
         return found[1]
 
-    def timed(self, cost: NodeCost, parts: Sequence[Any], count: Callable[[], NodeCost]) -> NodeCost:
-        """The node with its times, which depend on its ``cost`` and these ``parts``: see :mod:`.times`."""
-        key = id(cost), *map(id, parts)
-        found = self._timed.get(key)
-        if found is None:
-            # With what the ids are of, which stays alive so.
-            found = self._timed.add(key, (cost, parts, count()))
-        return found[2]
+    def timed(self, cost: NodeCost, parts: Sequence[Any]) -> NodeCost | None:
+        """The node with its times, which depend on its ``cost`` and these ``parts`` (:mod:`.times`); None if
+        they are not known.
+        """
+        found = self._timed.get((id(cost), *map(id, parts)))
+        return None if found is None else found[2]
+
+    def add_timed(self, cost: NodeCost, parts: Sequence[Any], found: NodeCost) -> NodeCost:
+        """Remember a node with its times, with what its ids are of, which stays alive so."""
+        return self._timed.add((id(cost), *map(id, parts)), (cost, parts, found))[2]
 
     def planned(self, node: TreeNode) -> PlannedNode | None:
         """The plan of this very object, or None if it is new or was forgotten."""

@@ -66,7 +66,7 @@ class LeafNodes:
         may_share = may_share and leaf.reduced == 1
         if leaf.reduced > 1:  # its weights are pinned, and its partition is the cheapest
             prices = FREE
-        elif not self._search.layers[layer].has_parameters:
+        elif prices.kept and not self._search.layers[layer].has_parameters:
             prices = BufferPrices(0.0, prices.running)  # it keeps nothing between runs
         where = (layer, leaf.batch, first, tiles, self._batch, to_dram, prices, near)
         key = (*where, bands, leaf.reduced, may_share)

@@ -476,7 +476,7 @@ class SegmentEvaluation:
                 return found
             # Streaming helps only if weights are what does not fit. In most trees it is the inputs, and they
             # are refused at once. The first reason counts, as it speaks of the cheapest children.
-            of_inputs = refusing and int(found.cost.held.busy.max()) > self._chip.tile.buffer.size_bits
+            of_inputs = refusing and found.cost.held.most_busy > self._chip.tile.buffer.size_bits
             if reason or of_inputs or not asked.may_stream:
                 raise NotPossibleError(reason or found.reason)
             streams = asked._replace(prices=streaming, may_stream=False)
@@ -508,9 +508,11 @@ class SegmentEvaluation:
         if isinstance(planned.node, Cut) and planned.node.kind == "S":
             return self._side_by_side(planned, first, tiles, once, each)
         costs: list[NodeCost] = []
+        size = self._chip.tile.buffer.size_bits
         for child, asked in zip(planned.children, each, strict=True):
             cost = self._node(child, first, tiles, once, asked)
-            if refusing and costs:
+            # mostly the fullest tiles of both tell that it fits
+            if refusing and costs and costs[-1].held.most_busy + cost.held.most_coming > size:
                 most = held_on_the_way(costs[-1].held, cost.held)
                 if reason := overflow_reason(_name(planned.node), most, self._chip.tile.buffer):
                     raise NotPossibleError(reason)

@@ -31,7 +31,10 @@ def timed(
     remembers nodes.
     """
     # the whole of a segment has nobody to send to, so nothing else decides its times
-    return known.timed(cost, (), lambda: _timed(cost, chip, _sent(cost, sources), known))
+    found = known.timed(cost, ())
+    if found is None:
+        found = known.add_timed(cost, (), _timed(cost, chip, _sent(cost, sources), known))
+    return found
 
 
 def _sent(cost: NodeCost, sources: Callable[[str], Sequence[str | None]]) -> Mapping[str, Sequence[Array]]:
@@ -53,17 +56,20 @@ def _timed(cost: NodeCost, chip: Chip, sent: Mapping[str, Sequence[Array]], know
     if leaf is not None:
         assert isinstance(node, Leaf)
         arrays = sent.get(node.layer, ())
-        return known.timed(cost, arrays, lambda: replace(cost, runs=leaf.runs.sending(chip, arrays)))
+        found = known.timed(cost, arrays)
+        if found is None:
+            found = known.add_timed(cost, arrays, replace(cost, runs=leaf.runs.sending(chip, arrays)))
+        return found
     children = tuple([_timed(child, chip, sent, known) for child in cost.children])
-
-    def counted() -> NodeCost:
+    found = known.timed(cost, children)
+    if found is None:
         assert isinstance(node, Cut)
         each, times = [runs_on_tiles(child) for child in children], node.child_runs
         in_turn = node.kind == "T"
         runs = turns(each, times, chip) if in_turn else pipelined(each, cost.stages, times, chip)
-        return replace(cost, children=children, runs=runs, cycles=runs.later.running)
-
-    return known.timed(cost, children, counted)
+        counted = replace(cost, children=children, runs=runs, cycles=runs.later.running)
+        found = known.add_timed(cost, children, counted)
+    return found
 
 
 def _leaves(cost: NodeCost) -> Iterator[NodeCost]:
