@@ -5,7 +5,7 @@ A search changes a tree at one spot. All other segments are the same objects as 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from operator import is_
@@ -208,19 +208,18 @@ class ChipEvaluator:
 
         That takes a fraction of the time of :meth:`segment`. Errors are the same.
         """
-        if segment in self._by_value:
-            return CostAsIfFitting(self.segment(segment), True)
-        found: list[CostAsIfFitting] = []
-
-        def cost(evaluation: SegmentEvaluation) -> NodeCost:
-            found.append(evaluation.as_if_fitting())
-            return found[0].cost
-
-        counted = self._counted(segment, segment, cost)
-        if not found or found[0].fits:
-            self._by_value[segment] = counted
-        _possible(counted)
-        return found[0]
+        known = self._by_value.get(segment)
+        if known is not None:
+            return CostAsIfFitting(_possible(known), True)
+        names, needs, evaluation = self._evaluation(segment, segment)
+        try:
+            found = evaluation.as_if_fitting()
+        except NotPossibleError as reason:
+            self._remember(_Segment(segment, names, needs, NotPossibleError(*reason.args)))
+            raise
+        if found.fits:
+            self._remember(_Segment(segment, names, needs, found.cost))
+        return found
 
     def remembered(self) -> Iterator[tuple[frozenset[str], NodeCost]]:
         """The segments that are remembered now and that the chip can run: their layers and their cost.
@@ -240,22 +239,41 @@ class ChipEvaluator:
         found = self._by_identity.get(id(node))
         if found is not None and found.node is node:
             return found
+        self._make_room()
+        if node not in self._by_value:
+            self._remember(self._counted(tree, node))
+        same = self._by_value[node]
+        found = self._by_identity[id(node)] = _Segment(node, same.layers, same.needs, same.cost)
+        return found
+
+    def _remember(self, segment: _Segment) -> None:
+        """Remember a segment by its value."""
+        self._make_room()
+        self._by_value[segment.node] = segment
+
+    def _make_room(self) -> None:
+        """Forget all segments if they are too many."""
         if len(self._by_value) + len(self._by_identity) >= MOST_REMEMBERED:
             # All at once: a search that went on to other trees would not come back to most of them, and an
             # order of use to forget by would cost a step at every look-up.
             self._by_value.clear()
             self._by_identity.clear()
-        if node not in self._by_value:
-            self._by_value[node] = self._counted(tree, node, SegmentEvaluation.cost)
-        same = self._by_value[node]
-        found = self._by_identity[id(node)] = _Segment(node, same.layers, same.needs, same.cost)
-        return found
 
-    def _counted(
-        self, tree: TreeNode, node: TreeNode, cost: Callable[[SegmentEvaluation], NodeCost]
-    ) -> _Segment:
-        """A new segment and what it has for a ``cost``; where it is not valid, the reasons given are those of
-        the whole ``tree``.
+    def _counted(self, tree: TreeNode, node: TreeNode) -> _Segment:
+        """A new segment; where it is not valid, the reasons given are those of the whole ``tree``."""
+        names, needs, evaluation = self._evaluation(tree, node)
+        try:
+            return _Segment(node, names, needs, evaluation.cost())
+        except NotPossibleError as reason:
+            # That a segment cannot run is remembered like a cost: searches come back to such segments often.
+            return _Segment(node, names, needs, NotPossibleError(*reason.args))
+
+    def _evaluation(
+        self, tree: TreeNode, node: TreeNode
+    ) -> tuple[frozenset[str], frozenset[str], SegmentEvaluation]:
+        """The layers of a segment, those outside that they read, and what evaluates it.
+
+        InputError where it is not valid, with the reasons of the whole ``tree``.
         """
         names = frozenset(leaf.layer for leaf in leaves(node))
         producers = self.graph.producers
@@ -267,16 +285,10 @@ class ChipEvaluator:
         self._refuse(segment_reduction_violations(node, self.graph))
         needs = frozenset(one for name in names for one in producers[name]) - names
         flow = SegmentFlow(node, self._wiring)
-        try:
-            # That a segment cannot run is remembered like a cost: searches come back to such segments often.
-            found = cost(
-                SegmentEvaluation(
-                    self._search, node, flow, self._normalized, self._nodes, self._groups, self._priced
-                )
-            )
-        except NotPossibleError as reason:
-            return _Segment(node, names, needs, NotPossibleError(*reason.args))
-        return _Segment(node, names, needs, found)
+        evaluation = SegmentEvaluation(
+            self._search, node, flow, self._normalized, self._nodes, self._groups, self._priced
+        )
+        return names, needs, evaluation
 
     def _fit_together(self, tree: TreeNode, segments: Sequence[_Segment]) -> bool:
         """Whether valid segments make a valid tree: batches, and every layer once and after its producers."""

@@ -38,6 +38,12 @@ class LeafTraffic:
     received: tuple[tuple[int, Array], ...]
     between: Array | None = None
 
+    @property
+    def links_between(self) -> Array:
+        """``between`` of a leaf whose tiles send one another something."""
+        assert self.between is not None
+        return self.between
+
 
 class TrafficApart(NamedTuple):
     """The arrays that :func:`.links_kernel.load_apart` fills; bits times ports over all runs.

@@ -399,7 +399,7 @@ class LeafSearch:
             int(added.cycles[0]),
             int(np.count_nonzero(found.sums)),
             added.operations,
-            self.chip.least_cycles(0, int(found.sum_links.max()), run.runs),
+            self.chip.least_cycles(0, int(found.traffic.links_between.max()), run.runs),
             found.sums,
         )
         runs = reduced_runs(self.chip, layer, run, found, gathering, int(rows.cycles[row]))

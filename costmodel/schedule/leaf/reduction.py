@@ -93,9 +93,8 @@ class ReducedLeaf:
 
 @dataclass(frozen=True, kw_only=True)
 class FoundReduction(CountedRow):
-    """``sum_links``: what the leaf's tiles send one another, partial sums. ``sums`` [tiles]: of one batch."""
+    """What tiles send one another are partial sums. ``sums`` [tiles]: bits of one batch."""
 
-    sum_links: Array
     sums: Array
 
 
@@ -153,7 +152,6 @@ def _counted(
         row=row,
         placement=placement,
         traffic=whole.traffic(leaf.streams, (read, written), links, sum_links),
-        sum_links=sum_links,
         held=held,
         energy_pj=energy_pj,
         cycles=cycles,

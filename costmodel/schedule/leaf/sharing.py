@@ -76,9 +76,8 @@ class SharedLeaf:
 
 @dataclass(frozen=True, kw_only=True)
 class FoundSharing(CountedRow):
-    """``round_links``: slices, which the leaf's tiles send one another. ``kept`` [tiles]: bits of shares."""
+    """What tiles send one another are slices. ``kept`` [tiles]: bits of the shares."""
 
-    round_links: Array
     kept: Array
 
 
@@ -95,7 +94,7 @@ class PassingRounds:
     @staticmethod
     def of(chip: Chip, run: LeafRun, found: FoundSharing, slice_bits: int, slices: int) -> PassingRounds:
         """Of ``slices``, of which the largest has ``slice_bits``; no two of a group move at a time."""
-        busiest = chip.least_cycles(0, int(found.round_links.max()), run.times)
+        busiest = chip.least_cycles(0, int(found.traffic.links_between.max()), run.times)
         # Two bounds: the busiest link carries all its bits, and slices go one after another, each as long as
         # the largest one takes to leave its owner. ``least_cycles`` expects bits times ports, as links count
         # them.
@@ -165,7 +164,6 @@ def _counted(leaf: SharedLeaf, workspace: Any, chip: Chip, row: int, order: tupl
         row=row,
         placement=placement,
         traffic=apart.traffic(leaf.streams, (read, written), links, round_links),
-        round_links=round_links,
         held=held,
         energy_pj=energy_pj,
         cycles=cycles,

@@ -38,7 +38,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -156,7 +156,7 @@ class SegmentEvaluation:
         """The segment's cost; NotPossibleError where it does not fit the buffers, tiles or PEs."""
         if isinstance(self._segment, Leaf):
             return self._cheapest(self._segment)
-        together = self._together()
+        together = self._together
         try:
             apart = self._layer_by_layer()
         except NotPossibleError:
@@ -171,7 +171,7 @@ class SegmentEvaluation:
         With prices no leaf costs less, so this is hardly more than what the segment costs, and counted in a
         fraction of the time. Where it fits it is what the segment costs.
         """
-        if isinstance(self._segment, Leaf) or self._together() is not None:
+        if isinstance(self._segment, Leaf) or self._together is not None:
             return CostAsIfFitting(self.cost(), True)
         planned, found, fits = self._planned_on_tiles(), [], True
         for may_share in self._ways:
@@ -368,6 +368,7 @@ class SegmentEvaluation:
             whole_chip=cost,
         )
 
+    @cached_property
     def _together(self) -> NodeCost | None:
         """The segment as a group of layers that are mapped together; None where it is none."""
         if self._groups is None or not _in_turn_once(self._segment):

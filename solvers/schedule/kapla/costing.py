@@ -104,7 +104,7 @@ class Costing:
             try:
                 cost, fits = self._evaluator.segment_as_if_fitting(self._slicing.node(scheme))
             except NotPossibleError:
-                return None
+                return None  # the full count gives the reason
             self._outlooks[key] = None if fits else self._batch_cost(cost)
         return self._outlooks[key]
 

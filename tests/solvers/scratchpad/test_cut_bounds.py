@@ -191,6 +191,19 @@ def test_no_chain_of_recomputed_rows_has_a_lower_peak() -> None:
     assert networks > 8
 
 
+def three_windows(channels: int) -> Network:
+    """Three windows of 3 rows over 5 rows of a byte, of which the middle one reads and makes ``channels``."""
+    return graph_of(
+        ("a", "conv2d", ["image", "up"], [1, channels, 5, 1], {"padding": [1, 0]}),
+        ("b", "conv2d", ["a", "same"], [1, channels, 5, 1], {"padding": [1, 0]}),
+        ("c", "conv2d", ["b", "down"], [1, 1, 5, 1], {"padding": [1, 0]}),
+        image=[1, 1, 5, 1],
+        up=[channels, 1, 3, 1],
+        same=[channels, channels, 3, 1],
+        down=[1, channels, 3, 1],
+    )
+
+
 @pytest.mark.parametrize(("low", "high"), [(12, 1), (6, 1), (4, 1), (4, 2)])
 def test_a_plan_that_recomputes_a_tower_holds_little_more(low: int, high: int) -> None:
     """Two layers of 12 channels between thin ones, both recomputed, in so many bands of channels.
@@ -199,16 +212,7 @@ def test_a_plan_that_recomputes_a_tower_holds_little_more(low: int, high: int) -
     best order holds the 36, or sums that will be as many, and besides them what a piece reads of a and makes.
     A tower of twice as many bytes would be too high.
     """
-    deep = graph_of(
-        ("a", "conv2d", ["image", "up"], [1, 12, 5, 1], {"padding": [1, 0]}),
-        ("b", "conv2d", ["a", "same"], [1, 12, 5, 1], {"padding": [1, 0]}),
-        ("c", "conv2d", ["b", "down"], [1, 1, 5, 1], {"padding": [1, 0]}),
-        image=[1, 1, 5, 1],
-        up=[12, 1, 3, 1],
-        same=[12, 12, 3, 1],
-        down=[1, 12, 3, 1],
-    )
-    divisible = divisible_graph(deep, PLAIN)
+    divisible = divisible_graph(three_windows(12), PLAIN)
     towers = Recomputable(divisible).towers(LiveWindow(Rows(divisible), 0, 3))
     b = [tensor.name for tensor in divisible.whole.tensors].index("b")
     (height,) = (tower.bits // 8 for tower in towers if tower.tensors == {b})
@@ -232,16 +236,7 @@ def test_towers_of_a_chain_by_hand() -> None:
     For the middle row of c, 3 rows of b are needed, all 5 of a and of the image. With only a recomputed, one
     row of b has 3 rows of a, and these 5 of the image.
     """
-    wide = graph_of(
-        ("a", "conv2d", ["image", "up"], [1, 2, 5, 1], {"padding": [1, 0]}),
-        ("b", "conv2d", ["a", "same"], [1, 2, 5, 1], {"padding": [1, 0]}),
-        ("c", "conv2d", ["b", "down"], [1, 1, 5, 1], {"padding": [1, 0]}),
-        image=[1, 1, 5, 1],
-        up=[2, 1, 3, 1],
-        same=[2, 2, 3, 1],
-        down=[1, 2, 3, 1],
-    )
-    divisible = divisible_graph(wide, PLAIN)
+    divisible = divisible_graph(three_windows(2), PLAIN)
     names = [tensor.name for tensor in divisible.whole.tensors]
     towers = Recomputable(divisible).towers(LiveWindow(Rows(divisible), 0, 3))
     found = {"".join(sorted(names[tensor] for tensor in tower.tensors)): tower.bits // 8 for tower in towers}
