@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 
 from costmodel.hardware.chip import Chip
 from costmodel.schedule.segment.node_cost import NodeCost, runs_on_tiles
-from costmodel.schedule.starts import LinkLoads, NodeRuns, slowest_by_stage
+from costmodel.schedule.starts import NodeRuns, slowest_by_stage
 from costmodel.schedule.tree.tree import Cut, Leaf
 
 MOST_REMEMBERED = 200_000
@@ -263,7 +263,7 @@ class _FirstData:
     first_tile: int
     end_tile: int
     bits: int
-    loads: LinkLoads
+    loads: Array
     part: Array
     parts: int
     producers: Sequence[str]
@@ -462,9 +462,10 @@ def _waiting(before: Ending, asked: Sequence[tuple[_FirstData, tuple[Array, Arra
     order = times.argsort()
     times = times[order]
     sizes = np.repeat([one.bits for one, _ in asked], moments) * part
-    loads = np.repeat([one.loads.on_each_link(chip) for one, _ in asked], moments, axis=0) * part[:, None]
+    loads = np.repeat([one.loads for one, _ in asked], moments, axis=0) * part[:, None]
     taken = (sizes[order].cumsum() + before.dram_busy_bits(times, rate)) / rate
-    on_links = loads[order].cumsum(axis=0).max(axis=1) + before.links_busy(times)
+    link_rate = chip.noc.link_bits_per_cycle * len(chip.ports)
+    on_links = loads[order].cumsum(axis=0).max(axis=1) / link_rate + before.links_busy(times)
     return max(0, ceil(float((np.maximum(taken, on_links) - times).max(initial=0))))
 
 

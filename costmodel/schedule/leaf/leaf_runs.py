@@ -22,7 +22,7 @@ from costmodel.schedule.leaf.reduction import FoundReduction, Gathering
 from costmodel.schedule.leaf.sharing import FoundSharing, PassingRounds
 from costmodel.schedule.leaf.streams import LeafRun
 from costmodel.schedule.row_bands import LeafBands
-from costmodel.schedule.starts import BatchRun, LeafRuns, LinkLoads
+from costmodel.schedule.starts import BatchRun, LeafRuns, each_of, link_cycles
 
 Array = NDArray[Any]
 
@@ -53,25 +53,19 @@ def _with_pinned(
     time and of each later one. ``between_last``: what its tiles send one another moves with its
     outputs, and not before.
     """
-    (weights, inputs, outputs), (leaving, each_time, pinned) = bits, traffic.with_dram
+    (weights, inputs, outputs), (leaving, loaded, pinned) = bits, traffic.with_dram
     if layer.has_parameters:
-        ahead, ahead_first = LinkLoads(each_time, times), LinkLoads(each_time + times * pinned, times)
+        ahead = each_of(loaded, times)
+        ahead_first = ahead + pinned
     else:  # weights that are activations come as inputs do
-        ahead = ahead_first = LinkLoads(each_time + pinned, times)
-    stored = LinkLoads(leaving, times)
-    during = stored if traffic.between is None else LinkLoads(leaving + traffic.between, times)
-    later = BatchRun(inputs, ahead, ahead.cycles(chip), 0, running[1], inputs + outputs, during)
-    first = BatchRun(
-        weights + inputs,
-        ahead_first,
-        ahead_first.cycles(chip),
-        0,
-        running[0],
-        weights + inputs + outputs,
-        during,
-    )
-    leaving_last = during if between_last else stored
-    return LeafRuns(first, later, times, LinkLoads(pinned, 1), leaving_last, waiting)
+        ahead = ahead_first = each_of(loaded + pinned, times)
+    stored = each_of(leaving, times)
+    during = stored if traffic.between is None else each_of(leaving + traffic.between, times)
+    of_later, of_all = inputs + outputs, weights + inputs + outputs
+    later = BatchRun(inputs, link_cycles(chip, ahead), 0, running[1], of_later, ahead, during)
+    links_first = link_cycles(chip, ahead_first)
+    first = BatchRun(weights + inputs, links_first, 0, running[0], of_all, ahead_first, during)
+    return LeafRuns(first, later, times, pinned, during if between_last else stored, waiting)
 
 
 def streamed_runs(
@@ -93,19 +87,18 @@ def streamed_runs(
     inputs, outputs = traffic.read // run.runs - weights, traffic.written // run.runs
     during = chip.least_cycles(weights - first + outputs, 0)
     stored, loaded, of_weights = traffic.with_dram
-    of_slice = LinkLoads(of_weights, run.runs * slices)
-    ahead = LinkLoads(loaded, run.runs) + of_slice
-    leaving = LinkLoads(stored, run.runs) + of_slice * (slices - 1)
+    ahead = each_of(loaded, run.runs) + each_of(of_weights, run.runs * slices)
+    leaving = each_of(slices * stored + (slices - 1) * of_weights, run.runs * slices)
     batch = BatchRun(
         first + inputs,
-        ahead,
-        ahead.cycles(chip),
+        link_cycles(chip, ahead),
         0,
         max(tile_cycles, during),
         weights + inputs + outputs,
+        ahead,
         leaving,
     )
-    return LeafRuns(batch, batch, run.runs, LinkLoads(np.zeros_like(of_weights), 1), leaving)
+    return LeafRuns(batch, batch, run.runs, np.zeros_like(of_weights), leaving)
 
 
 def shared_runs(
@@ -136,7 +129,7 @@ def shared_runs(
 
 def _first_slice_ahead(runs: LeafRuns, rounds: PassingRounds) -> LeafRuns:
     """The same where the first slice of shared weights is passed on before every later run."""
-    return replace(runs, later=replace(runs.later, link_cycles=runs.later.link_cycles + rounds.first))
+    return runs._replace(later=runs.later._replace(link_cycles=runs.later.link_cycles + rounds.first))
 
 
 def reduced_runs(
@@ -218,8 +211,8 @@ def in_bands(
         rounds is not None,
     )
     # links carry equal parts in every band, DRAM less in the first one
-    came_first = replace(runs.first, ahead_bits=weights + first_in, dram_bits=weights + first_in + first_out)
-    runs = replace(runs, first=came_first)
+    of_first = weights + first_in
+    runs = runs._replace(first=runs.first._replace(ahead_bits=of_first, dram_bits=of_first + first_out))
     if rounds is not None:
         runs = _first_slice_ahead(runs, rounds)
     moved = cost.dram_read_bits + cost.dram_write_bits

@@ -119,23 +119,17 @@ def cut_in_time(children: Sequence[Held], subbatches: int, once: bool) -> Held:
 
 def busy_in_turn(children: Sequence[Held], subbatches: int, once: bool) -> Array:
     """Bits [children, tiles] that a T cut holds while each child runs, but for weights that stay."""
-    # [children, tiles]: what a child holds for itself, and what comes for it during the child before.
-    held = np.array([child.busy for child in children])
-    coming = np.array([child.ahead for child in children])
+    # [children, parts, tiles]: what a child holds for itself, what comes for it during the child before
+    parts = np.array([(child.busy, child.coming, child.weights) for child in children])
+    held, coming, weights = parts[:, 0], parts[:, 1], parts[:, 2]
     if once and subbatches == 1:
-        weights = np.array([child.weights for child in children])
         held += weights
         coming += weights
-    further: Any = np.zeros_like(held) if any(len(child.arriving) > 1 for child in children) else None
-    for number, child in enumerate(children):
-        if child.arriving:
-            coming[number] += child.arriving[0]
-        if len(child.arriving) > 1:
-            further[number] = child.from_further
     held[:-1] += coming[1:]
     if subbatches > 1:
         held[-1] += coming[0]  # the first child of the next sub-batch follows the last one
-    if further is not None:
+    if any(len(child.arriving) > 1 for child in children):
+        further = np.array([child.from_further + np.zeros_like(child.busy) for child in children])
         # It came for all sub-batches. What a child itself got is part of its own ``busy``, and leaves when
         # the child has run. So at the first sub-batch most is there.
         held += subbatches * further.sum(axis=0) - further.cumsum(axis=0)

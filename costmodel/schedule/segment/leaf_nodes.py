@@ -124,7 +124,7 @@ class LeafNodes:
             # The reason may name another leaf.
             held = self._held(layer, cost, producers)
             return overflow_reason(leaf.layer, held.most, self._chip.tile.buffer)
-        return found if found.node is leaf else replace(found, node=leaf)
+        return found if found.node is leaf else found.but(node=leaf)
 
     def _counted(
         self, leaf: Leaf, layer: int, run: LeafRun, cost: LeafCost, producers: Mapping[int, Placement]

@@ -65,6 +65,12 @@ class NodeCost:
     def dram_bits(self) -> int:
         return self.dram_read_bits + self.dram_write_bits
 
+    def but(self, **fields: Any) -> NodeCost:
+        """The same with other ``fields``, in a fraction of the time that ``dataclasses.replace`` takes."""
+        found = object.__new__(NodeCost)
+        vars(found).update(vars(self), **fields)
+        return found
+
 
 def running_pj(segment: NodeCost, chip: Chip) -> float:
     """The energy (pJ) of one batch of a segment, including the power that the ``chip`` takes when idle."""

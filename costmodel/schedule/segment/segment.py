@@ -147,11 +147,6 @@ class SegmentEvaluation:
         bands = leaf_bands(self._graph, flow, segment)
         self._leaves = LeafNodes(search, flow, known, segment.batch, bands)
 
-    def _senders(self, layer: str) -> list[str | None]:
-        """For each stream of a layer's data the layer that makes it; None: it is no layer's."""
-        streams = self._search.layers[self._graph.index[layer]].streams
-        return [None if one.producer is None else self._graph.layers[one.producer].name for one in streams]
-
     def cost(self) -> NodeCost:
         """The segment's cost; NotPossibleError where it does not fit the buffers, tiles or PEs."""
         if isinstance(self._segment, Leaf):
@@ -309,14 +304,14 @@ class SegmentEvaluation:
 
     def _in_all(self, cost: NodeCost) -> NodeCost:
         """The cost of a segment with its first fetch, and with what leaks."""
-        found = self._fetched_first(timed(cost, self._chip, self._senders, self._known))
+        found = self._fetched_first(timed(cost, self._chip, self._search.makers, self._known))
         # Leakage comes last: tiles leak for the time of the whole segment, which is known only now.
         return _leaking(found, found.cycles) if self._search.leaks else found
 
     def _fetched_first(self, cost: NodeCost) -> NodeCost:
         """The cost of a segment by itself, whose tiles wait for the data of its first batch."""
         first = runs_on_tiles(cost).first
-        return replace(cost, cycles=first.waited(self._chip) + first.running)
+        return cost.but(cycles=first.waited(self._chip) + first.running)
 
     def _cheapest(self, leaf: Leaf) -> NodeCost:
         """A segment of one layer: cut among tiles or mapped on the whole chip, the better by E^n D^m.
@@ -336,7 +331,7 @@ class SegmentEvaluation:
         try:
             may_share = self._search.tile_costs.shares_weights
             alone = self._leaves.cost(leaf, 0, self._chip.tiles, FREE, may_share)
-            on_tiles = timed(alone, self._chip, self._senders, self._known)
+            on_tiles = timed(alone, self._chip, self._search.makers, self._known)
             # A chip of one tile is a stack of levels and costs what a mapping on that stack costs, to which
             # the first words arrive without a wait.
             if self._chip.tiles > 1:
@@ -379,7 +374,7 @@ class SegmentEvaluation:
             return None
         found = self._of_group(self._segment, {one.layer: one for one in cost.layers})
         held = replace(found.held, busy=np.full(self._chip.tiles, cost.whole.held_bits))
-        return replace(found, held=held, whole_chip=cost.whole, group=cost)
+        return found.but(held=held, whole_chip=cost.whole, group=cost)
 
     def _of_group(self, node: TreeNode, costs: dict[str, GroupLayerCost]) -> NodeCost:
         """The cost of a node of a group: of a layer, or the sum of those below a cut."""
@@ -588,7 +583,7 @@ def _leaking(cost: NodeCost, cycles: float) -> NodeCost:
     if cost.leaf is not None:
         rate = cost.leaf.leakage_pj_per_cycle
         leaked = (tiles_pj + rate * cycles, transfers_pj, noc_pj, dram_pj)
-        return replace(cost, parts_pj=leaked) if rate else cost
+        return cost.but(parts_pj=leaked) if rate else cost
     total = sum(child.cycles for child in cost.children)
     in_turn = isinstance(cost.node, Cut) and cost.node.kind == "T"
     children = tuple(
@@ -598,7 +593,7 @@ def _leaking(cost: NodeCost, cycles: float) -> NodeCost:
     if all(child is before for child, before in zip(children, cost.children, strict=True)):
         return cost
     tiles_pj = sum((child.parts_pj[0] for child in children), 0.0)
-    return replace(cost, parts_pj=(tiles_pj, transfers_pj, noc_pj, dram_pj), children=children)
+    return cost.but(parts_pj=(tiles_pj, transfers_pj, noc_pj, dram_pj), children=children)
 
 
 def _name(node: TreeNode) -> str:

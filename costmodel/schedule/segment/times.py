@@ -7,8 +7,7 @@ depends on their own partitions and placements, so times are the last thing that
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from numpy.typing import NDArray
@@ -23,28 +22,28 @@ Array = NDArray[Any]
 
 
 def timed(
-    cost: NodeCost, chip: Chip, sources: Callable[[str], Sequence[str | None]], known: KnownNodes
+    cost: NodeCost, chip: Chip, makers: Mapping[str, Sequence[str | None]], known: KnownNodes
 ) -> NodeCost:
     """A segment on tiles with ``runs`` and ``cycles`` of its nodes.
 
-    ``sources``: for each stream of a layer's data the layer that makes it; None: it is no layer's. ``known``
+    ``makers``: for each stream of a layer's data the layer that makes it; None: it is no layer's. ``known``
     remembers nodes.
     """
     # the whole of a segment has nobody to send to, so nothing else decides its times
     found = known.timed(cost, ())
     if found is None:
-        found = known.add_timed(cost, (), _timed(cost, chip, _sent(cost, sources), known))
+        found = known.add_timed(cost, (), _timed(cost, chip, _sent(cost, makers), known))
     return found
 
 
-def _sent(cost: NodeCost, sources: Callable[[str], Sequence[str | None]]) -> Mapping[str, Sequence[Array]]:
+def _sent(cost: NodeCost, makers: Mapping[str, Sequence[str | None]]) -> Mapping[str, Sequence[Array]]:
     """What links carry of each layer's outputs for each leaf of a segment that gets some of them."""
     sent: dict[str, list[Array]] = defaultdict(list)
     for leaf in _leaves(cost):
         assert isinstance(leaf.node, Leaf)
         assert leaf.leaf is not None
         if leaf.leaf.received:
-            producers = sources(leaf.node.layer)
+            producers = makers[leaf.node.layer]
             for stream, links in leaf.leaf.received:
                 sent[producers[stream] or ""].append(links)
     return sent
@@ -58,7 +57,7 @@ def _timed(cost: NodeCost, chip: Chip, sent: Mapping[str, Sequence[Array]], know
         arrays = sent.get(node.layer, ())
         found = known.timed(cost, arrays)
         if found is None:
-            found = known.add_timed(cost, arrays, replace(cost, runs=leaf.runs.sending(chip, arrays)))
+            found = known.add_timed(cost, arrays, cost.but(runs=leaf.runs.sending(chip, arrays)))
         return found
     children = tuple([_timed(child, chip, sent, known) for child in cost.children])
     found = known.timed(cost, children)
@@ -67,7 +66,7 @@ def _timed(cost: NodeCost, chip: Chip, sent: Mapping[str, Sequence[Array]], know
         each, times = [runs_on_tiles(child) for child in children], node.child_runs
         in_turn = node.kind == "T"
         runs = turns(each, times, chip) if in_turn else pipelined(each, cost.stages, times, chip)
-        counted = replace(cost, children=children, runs=runs, cycles=runs.later.running)
+        counted = cost.but(children=children, runs=runs, cycles=runs.later.running)
         found = known.add_timed(cost, children, counted)
     return found
 

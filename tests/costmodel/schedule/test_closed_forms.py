@@ -13,6 +13,7 @@ from costmodel.schedule.evaluate import ChipEvaluator
 from costmodel.schedule.evaluation import ChipEvaluation
 from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.program.writer import write_program
+from costmodel.schedule.starts import link_cycles
 from costmodel.schedule.tree.data_flow import DataFlow
 from costmodel.schedule.tree.text import parse_tree
 from costmodel.schedule.tree.validity import NotPossibleError
@@ -112,7 +113,7 @@ def test_a_leafs_time_is_that_of_the_busiest_link() -> None:
         leaf = found.segments[0].leaf
         assert leaf is not None
         first, busiest = leaf.runs.first, int(leaf.links.max()) / 8 / 2
-        assert first.link_cycles < -(-busiest // link) == (first.ahead + first.during).cycles(found.chip)
+        assert first.link_cycles < -(-busiest // link) == link_cycles(found.chip, first.ahead + first.during)
         # Data comes before anything computes. Half of the outputs of three tiles, 64 bytes each, leave on one
         # link meanwhile.
         assert found.cycles == first.link_cycles + max(leaf.tile_cycles, 3 * 64 // 2 // link)

@@ -255,7 +255,7 @@ def _times(cost: NodeCost) -> list[object]:
     return [
         (
             (run.ahead_bits, run.link_cycles, run.early, run.running, run.dram_bits),
-            [(loads.port_bits.tolist(), loads.times) for loads in (run.ahead, run.during)],
+            (run.ahead.tolist(), run.during.tolist()),
         )
         for run in ((cost.runs.first, cost.runs.later) if cost.runs else ())
     ]

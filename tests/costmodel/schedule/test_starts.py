@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from random import Random
 
 import numpy as np
+import pytest
+from numpy.typing import NDArray
 
-from costmodel.schedule.starts import BatchRun, LeafRuns, LinkLoads, NodeRuns, pipelined, turns
+from costmodel.schedule.starts import BatchRun, LeafRuns, NodeRuns, each_of, link_cycles, pipelined, turns
 from tests.costmodel.schedule.chip_cases import chip
+from tests.costmodel.schedule.joined_runs import Batch, Node, Resources, in_turn, side_by_side
 
+Array = NDArray[np.int64]
 ON = chip(2, 1, dram=1000, link=1000)
 PORT_BITS = ON.noc.link_bits_per_cycle * len(ON.ports)
 """What a link carries in a cycle."""
 
 
-def loads(cycles: Mapping[int, int]) -> LinkLoads:
+def loads(cycles: Mapping[int, int]) -> Array:
     """What keeps links, by their number, busy for so many cycles."""
     bits = np.zeros(8, np.int64)
     for link, taken in cycles.items():
         bits[link] = taken * PORT_BITS
-    return LinkLoads(bits, 1)
+    return bits
 
 
 def leaf(
@@ -28,8 +32,13 @@ def leaf(
 ) -> NodeRuns:
     """A leaf that takes so many cycles; by links, the cycles of what it sends and of what it waits for."""
     waits, nothing = loads(ahead or {}), loads({})
-    one = BatchRun(0, waits, waits.cycles(ON), 0, running, 0, nothing)
-    return LeafRuns(one, one, 1, nothing, nothing).sending(ON, [loads(sent or {}).port_bits])
+    one = BatchRun(0, link_cycles(ON, waits), 0, running, 0, waits, nothing)
+    return LeafRuns(one, one, 1, nothing, nothing).sending(ON, [loads(sent or {})])
+
+
+def runs(first: BatchRun, later: BatchRun) -> NodeRuns:
+    """A leaf that sends nothing."""
+    return LeafRuns(first, later, 1, loads({}), loads({})).sending(ON)
 
 
 def test_a_leaf_runs_until_all_that_it_sends_has_left() -> None:
@@ -42,8 +51,8 @@ def test_a_leaf_runs_until_all_that_it_sends_has_left() -> None:
 
 def test_outputs_that_begin_to_leave_late_leave_later() -> None:
     """Partial sums come first: 30 cycles of them, and then 40 of outputs."""
-    one = BatchRun(0, loads({}), 0, 0, 50, 0, loads({}))
-    late = LeafRuns(one, one, 1, loads({}), loads({}), (30, 30)).sending(ON, [loads({0: 40}).port_bits])
+    one = BatchRun(0, 0, 0, 50, 0, loads({}), loads({}))
+    late = LeafRuns(one, one, 1, loads({}), loads({}), (30, 30)).sending(ON, [loads({0: 40})])
     assert late.first.running == 30 + 40
 
 
@@ -72,13 +81,13 @@ def test_data_for_a_nested_cut_comes_while_the_cut_before_it_runs() -> None:
 def test_weights_that_stay_come_once_and_inputs_before_each_sub_batch() -> None:
     """Three sub-batches of 50 cycles; 80 cycles of weights and inputs come before the first one."""
     weights, inputs = loads({0: 60}), loads({0: 20})
-    once = BatchRun(0, weights + inputs, 80, 0, 50, 0, loads({}))
-    again = BatchRun(0, inputs, 20, 0, 50, 0, loads({}))
-    found = turns([NodeRuns(once, again)], 3, ON)
+    once = BatchRun(0, 80, 0, 50, 0, weights + inputs, loads({}))
+    again = BatchRun(0, 20, 0, 50, 0, inputs, loads({}))
+    found = turns([runs(once, again)], 3, ON)
     assert (found.first.link_cycles, found.first.running) == (80, 3 * 50)
-    assert found.first.during.cycles(ON) == 2 * 20
-    slow = replace(again, ahead=loads({0: 70}), link_cycles=70)
-    assert turns([NodeRuns(once, slow)], 3, ON).first.running == 2 * 70 + 50
+    assert link_cycles(ON, found.first.during) == 2 * 20
+    slow = again._replace(ahead=loads({0: 70}), link_cycles=70)
+    assert turns([runs(once, slow)], 3, ON).first.running == 2 * 70 + 50
 
 
 def test_a_pipeline_goes_on_when_what_is_handed_on_has_left() -> None:
@@ -93,9 +102,55 @@ def test_stages_share_links_in_each_period() -> None:
     assert [one.first.running for one in both] == [50 + 50 + 3 * 100, 50 + 50 + 3 * 50]
 
 
-def test_loads_of_parts_of_a_batch_add_up() -> None:
-    """A third of 60 cycles and a quarter of 40 are 30 cycles."""
-    third, quarter = LinkLoads(loads({0: 60}).port_bits, 3), LinkLoads(loads({0: 40}).port_bits, 4)
-    assert (third + quarter).cycles(ON) == 20 + 10
-    assert LinkLoads.stacked([third, quarter]).each_cycles(ON) == [20, 10]
-    assert (third * 3).cycles(ON) == 60
+def test_a_part_of_a_batch_is_rounded_up_to_whole_bits() -> None:
+    """A third of 100 bits are 34, in which three parts are no less than the whole; all parts of 60 are 20."""
+    assert each_of(np.array([100, 60, 0]), 3).tolist() == [34, 20, 0]
+
+
+def random_node(random: Random, is_fast: bool) -> Node:
+    """A node with or without pinned weights, an early start and data on four links."""
+
+    def batch(weights: int) -> Batch:
+        inputs, outputs = random.randrange(4000), random.randrange(4000)
+        of_weights, ahead, during = (
+            [random.randrange(most) for _ in range(4)] for most in (3000 * bool(weights) + 1, 3000, 6000)
+        )
+        return Batch(
+            weights + inputs,
+            random.randrange(12),
+            random.randrange(6) if weights else 0,
+            random.randrange(4 if is_fast else 40),
+            weights + inputs + outputs,
+            tuple(a + b for a, b in zip(ahead, of_weights, strict=True)),
+            tuple(during),
+        )
+
+    return Node(batch(random.choice((0, 5000))), batch(0))
+
+
+@pytest.mark.parametrize("kind", "ST")
+def test_joined_runs_are_those_of_a_count_step_by_step(kind: str) -> None:
+    """Also where the busiest link, DRAM or the computation decides, and with early starts."""
+    random, on = Random(7), Resources(ON.dram.bits_per_cycle, PORT_BITS)
+    early = 0
+    for _ in range(400):
+        nodes = [random_node(random, random.random() < 0.5) for _ in range(random.randint(1, 6))]
+        stages = [0, *sorted(random.randrange(len(nodes)) for _ in nodes[1:])]
+        stages = [sorted(set(stages)).index(stage) for stage in stages]
+        subbatches = random.randint(1, 5)
+        given = [
+            NodeRuns.of(
+                np.array([(*batch[:5],) for batch in node]),
+                np.array([(batch.ahead, batch.during) for batch in node]),
+            )
+            for node in nodes
+        ]
+        if kind == "T":
+            found, expected = turns(given, subbatches, ON), in_turn(nodes, subbatches, on)
+        else:
+            found = pipelined(given, stages, subbatches, ON)
+            expected = side_by_side(nodes, stages, subbatches, on)
+        for mine, theirs in zip((found.first, found.later), expected, strict=True):
+            assert (*mine[:5], tuple(mine.ahead), tuple(mine.during)) == theirs
+        early += found.first.early > 0
+    assert early > 40
