@@ -1,8 +1,8 @@
 """Schedules replayed event by event: what the chip model counts, beside what a simulator of programs finds.
 
-    python benchmarks/replay.py [--platforms NAME ...] [--networks NAME ...] [--batches N ...]
-                                [--solvers NAME ...] [--beta N] [--objective NAME] [--packet-bytes N]
-                                [--partitions N]
+    python benchmarks/replay.py [--platforms NAME ...] [--networks NAME ...] [--dim NAME=LENGTH ...]
+                                [--batches N ...] [--solvers NAME ...] [--beta N] [--seconds N]
+                                [--objective NAME] [--packet-bytes N] [--partitions N]
 
 Every solver's best schedule of every network on SET's platforms (edge, cloud), or on another chip of the
 library, is written as a program and replayed. DRAM bytes, bytes times hops and operations must be equal, else
@@ -12,7 +12,8 @@ where the difference may be: replay's cycles with links a thousand times as wide
 links, and the part of all cycles between the end of a segment and the first compute of the next one.
 
 SET's tiles cost what the exhaustive mapper of its released program says, those of other chips what `kapla`
-finds, for the ``--partitions`` most promising partitions of a layer. The solver `kapla_whole_chip` is KAPLA's
+finds, for the ``--partitions`` most promising partitions of a layer. Layers that the tiles cannot hold are
+cut, as in a study of chips. The solver `kapla_whole_chip` is KAPLA's
 as it is used, with layers mapped on the whole chip; it needs tiles that mapping solvers know. A compute takes
 the cycles that its work states in the replay and in the model, so the difference between them is not that of
 another mapper.
@@ -31,6 +32,7 @@ from typing import Any
 import numpy as np
 import record
 
+from costmodel.errors import InputError
 from costmodel.formats.chips import load_chip
 from costmodel.formats.layer_graphs import load_layer_graph
 from costmodel.published.set_isca2023.hardware import load_platform
@@ -38,13 +40,14 @@ from costmodel.published.set_isca2023.nvdla_tile_costs import NvdlaTileCosts, ch
 from costmodel.replay.replay import Replay, replay
 from costmodel.replay.tables import ReplayOptions
 from costmodel.schedule.evaluation import ChipEvaluation
+from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.program.program import Program
 from costmodel.schedule.program.writer import write_program
 from costmodel.schedule.tree.tree import leaves
 from costmodel.schedule.tree.validity import NotPossibleError
 from solvers.budget import Budget, Stopwatch
 from solvers.outcome import Outcome
-from solvers.schedule import kapla, layer_pipeline, layer_sequential, segment_chain
+from solvers.schedule import kapla, layer_pipeline, layer_sequential, segment_chain, tangram
 from solvers.schedule.chip_model import ChipModel
 from solvers.schedule.objective import Objective
 from solvers.schedule.problem import ScheduleProblem, ScheduleSolution
@@ -53,24 +56,29 @@ from solvers.schedule.tiles.cost_table import TabledTileCosts
 from solvers.schedule.tiles.layer_parts import Pruning
 from solvers.schedule.tiles.mapper import TileMapper, architecture_of
 from solvers.schedule.whole_chip_costs import WholeChipCosts
+from sweep.cli.arguments.dims import dims_of
+from sweep.design.schedule_workload import scheduled_on
 
-Solve = Callable[[ScheduleProblem, int], Outcome[ScheduleSolution]]
+Solve = Callable[[ScheduleProblem, Budget, int], Outcome[ScheduleSolution]]
 SOLVERS: dict[str, Solve] = {
-    "set": lambda problem, beta: set_annealing.solve(problem, Budget(), set_annealing.Params(beta=beta)),
-    "kapla": lambda problem, beta: kapla.solve(problem, Budget(600)),
-    "kapla_whole_chip": lambda problem, beta: kapla.solve(problem, Budget(600)),
-    "segment_chain": lambda problem, beta: segment_chain.solve(problem, Budget(600)),
-    "layer_sequential": lambda problem, beta: layer_sequential.solve(
-        problem, Budget(), layer_sequential.Params(beta=beta)
+    "set": lambda problem, budget, beta: set_annealing.solve(
+        problem, budget, set_annealing.Params(beta=beta)
     ),
-    "layer_pipeline": lambda problem, beta: layer_pipeline.solve(
-        problem, Budget(), layer_pipeline.Params(beta=beta)
+    "kapla": lambda problem, budget, beta: kapla.solve(problem, budget),
+    "kapla_whole_chip": lambda problem, budget, beta: kapla.solve(problem, budget),
+    "tangram": lambda problem, budget, beta: tangram.solve(problem, budget),
+    "segment_chain": lambda problem, budget, beta: segment_chain.solve(problem, budget),
+    "layer_sequential": lambda problem, budget, beta: layer_sequential.solve(
+        problem, budget, layer_sequential.Params(beta=beta)
+    ),
+    "layer_pipeline": lambda problem, budget, beta: layer_pipeline.solve(
+        problem, budget, layer_pipeline.Params(beta=beta)
     ),
 }
 WHOLE_CHIP = "kapla_whole_chip"
 """The solver whose layers may be mapped on the whole chip."""
 OF_SET = ("edge", "cloud")
-COLUMNS = "{:<20} {:<16} {:>5} {:<17} {:>8} {:>12} {:>7} {:>7} {:>6} {:>8} {:>6}"
+COLUMNS = "{:<20} {:<22} {:>5} {:<17} {:>8} {:>12} {:>7} {:>7} {:>6} {:>8} {:>6} {:>8} {:>7}"
 
 
 @dataclass(frozen=True)
@@ -97,18 +105,25 @@ class ReplayedSchedule:
     fetch: float
     segments: int
     transfers: int
+    write_cpu_seconds: float
     replay_cpu_seconds: float
 
 
-def model_of(platform: str, network: str, partitions: int) -> ChipModel:
-    """The chip model of a platform, with tile costs of a network."""
-    graph = load_layer_graph(network)
+def problem_of(platform: str, network: LayerGraph, partitions: int) -> tuple[LayerGraph, ChipModel]:
+    """A network as schedules of a platform have it, and the platform's chip model with its tile costs.
+
+    Layers may be mapped on the whole chip only where some layer runs in no other way.
+    """
     if platform in OF_SET:
         hardware = load_platform(platform)
-        return ChipModel(chip_of(hardware, platform), NvdlaTileCosts(graph, hardware.tile))
+        chip = chip_of(hardware, platform)
+        graph, _ = scheduled_on(chip, network, False)
+        return graph, ChipModel(chip, NvdlaTileCosts(graph, hardware.tile))
     chip, mapper = load_chip(platform), TileMapper("kapla")
+    graph, needs_whole_chip = scheduled_on(chip, network, None)
     solve = partial(mapper.costs, architecture_of(chip.tile))
-    return ChipModel(chip, TabledTileCosts(graph, chip.tile, {}, solve, Pruning(most=partitions)))
+    model = ChipModel(chip, TabledTileCosts(graph, chip.tile, {}, solve, Pruning(most=partitions)))
+    return graph, with_whole_chip(model) if needs_whole_chip else model
 
 
 def with_whole_chip(model: ChipModel) -> ChipModel:
@@ -119,17 +134,25 @@ def with_whole_chip(model: ChipModel) -> ChipModel:
     return ChipModel(model.chip, replace(costs, whole_chip=whole_chip))
 
 
-def replayed(case: Case, model: ChipModel, options: argparse.Namespace) -> ReplayedSchedule | str:
+def replayed(
+    case: Case, graph: LayerGraph, model: ChipModel, options: argparse.Namespace
+) -> ReplayedSchedule | str:
     """One case; the reason instead where there is no schedule or no program of it."""
-    graph, objective = load_layer_graph(case.network), Objective.named(options.objective)
-    outcome = SOLVERS[case.solver](ScheduleProblem(graph, model, case.batch, objective), options.beta)
+    objective, budget = Objective.named(options.objective), Budget(options.seconds)
+    problem = ScheduleProblem(graph, model, case.batch, objective)
+    try:
+        outcome = SOLVERS[case.solver](problem, budget, options.beta)
+    except InputError as reason:
+        return f"no schedule: {reason}"
     if outcome.solution is None:
-        return outcome.note
+        return f"no schedule: {outcome.note}"
     evaluation = model.judge(graph, case.batch, objective).evaluate(outcome.solution.tree)
+    writing = Stopwatch()
     try:
         program = write_program(graph, evaluation)
     except NotPossibleError as reason:
-        return str(reason)
+        return f"no program: {reason}"
+    written = writing.cpu_seconds
     timing = ReplayOptions(packet_bytes=options.packet_bytes)
     watch = Stopwatch()
     found = replay(program, timing, log=True)
@@ -150,6 +173,7 @@ def replayed(case: Case, model: ChipModel, options: argparse.Namespace) -> Repla
         fetch=first_fetches(program, evaluation, found) / found.cycles,
         segments=len(evaluation.segments) * evaluation.rounds,
         transfers=found.transfers,
+        write_cpu_seconds=round(written, 3),
         replay_cpu_seconds=round(seconds, 3),
     )
 
@@ -177,9 +201,13 @@ def main() -> int:
         "--platforms", nargs="+", default=["edge"], help="edge, cloud, or chips of the library"
     )
     parser.add_argument("--networks", nargs="+", default=["set-resnet50", "kapla-mobilenet"])
+    parser.add_argument(
+        "--dim", nargs="+", default=[], metavar="NAME=LENGTH", help="lengths of every network"
+    )
     parser.add_argument("--batches", nargs="+", type=int, default=[1, 8])
     parser.add_argument("--solvers", nargs="+", default=list(SOLVERS), choices=list(SOLVERS))
     parser.add_argument("--beta", type=int, default=10, help="rounds a layer of annealers")
+    parser.add_argument("--seconds", type=float, default=600, help="of a search")
     parser.add_argument("--objective", default="edp")
     parser.add_argument("--partitions", type=int, default=16, help="partitions a layer on other chips")
     parser.add_argument("--packet-bytes", type=int, default=ReplayOptions().packet_bytes)
@@ -197,20 +225,23 @@ def main() -> int:
             "peak",
             "conten-",
             "first",
+            "write",
+            "replay",
         )
     )
-    print(COLUMNS.format("", "", "", "", "", "of replay", "replay", "hops", "", "tion", "fetch"))
+    print(COLUMNS.format("", "", "", "", "", "of replay", "replay", "hops", "", "tion", "fetch", "s", "s"))
     rows: list[ReplayedSchedule] = []
     for name, network in product(options.platforms, options.networks):
-        model = model_of(name, network, options.partitions)
+        read = load_layer_graph(network, dims_of(options.dim))
+        graph, model = problem_of(name, read, options.partitions)
         whole = None if name in OF_SET else with_whole_chip(model)
         for batch, solver in product(options.batches, options.solvers):
             case = Case(name, network, batch, solver)
             if solver == WHOLE_CHIP and whole is None:
                 continue  # SET's own tile mapper knows no other levels
-            found = replayed(case, whole if solver == WHOLE_CHIP and whole else model, options)
+            found = replayed(case, graph, whole if solver == WHOLE_CHIP and whole else model, options)
             if isinstance(found, str):
-                print(f"{name:<20} {network:<16} {batch:>5} {solver:<17} no program: {found}")
+                print(f"{name:<20} {network:<22} {batch:>5} {solver:<17} {found}", flush=True)
                 continue
             rows.append(found)
             print(_row(found), flush=True)
@@ -231,6 +262,8 @@ def _row(found: ReplayedSchedule) -> str:
         f"{found.peak:.2f}",
         f"{found.contention:.3f}",
         f"{found.fetch:.3f}",
+        f"{found.write_cpu_seconds:.1f}",
+        f"{found.replay_cpu_seconds:.1f}",
     )
 
 

@@ -7,6 +7,7 @@ its channels and those of the producer's outputs.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -60,6 +61,34 @@ def sources_of(graph: LayerGraph, number: int, batch: int) -> tuple[Source, ...]
         elif tensor.role == "weights":
             found += _side_by_side(weights, space, [tensor], 0)
     return (*found, *_side_by_side(inputs, space, read, layer.external_c))
+
+
+ALONE = -1
+"""No source is sent together with this one."""
+
+
+def joined_sources(graph: LayerGraph, number: int) -> tuple[int, ...]:
+    """For each source of a layer the first of those that are sent together with it, or ``ALONE``.
+
+    These are weights that one layer computes for several groups of output channels, such as the keys of
+    heads that share them (grouped-query attention):
+
+        output channels          | head 0 | head 1 | head 2 | head 3 |
+        their weights are from   | keys 0 | keys 0 | keys 1 | keys 1 |      two pairs of joined sources
+
+    Where parts need the same box of such a layer's outputs, for whichever head, that box is one message to
+    all of their tiles. It is sent once for each part along other axes that needs something else, as ever.
+    """
+    sources = sources_of(graph, number, 1)
+    members: dict[int, list[int]] = defaultdict(list)
+    space = graph.layers[number].space(1)
+    for at, source in enumerate(sources):
+        if source.role == "weights" and source.producer is not None:
+            channels = space.tensor(source.tensor).axes[0]
+            if any(step.dim == "K" for step in channels.steps):
+                members[source.producer].append(at)
+    first = {at: each[0] for each in members.values() if len(each) > 1 for at in each}
+    return tuple(first.get(at, ALONE) for at in range(len(sources)))
 
 
 def _side_by_side(

@@ -122,4 +122,4 @@ def ranges_of(tiles: int) -> Any:
     first, end, axis, follows = (np.zeros(size, np.int64) for size in (shape, shape, axes, axes))
     skipped, served, until = (np.zeros(size, np.int64) for size in (shape[1:], 4, shape))
     counts, theirs = (np.zeros(size, np.int64) for size in ((3, 3), (2, *shape[1:])))
-    return Ranges(first, end, axis, follows, skipped, served, until, counts, theirs)
+    return Ranges(first, end, axis, follows, skipped, served, until, counts, np.zeros(0, np.int64), theirs)

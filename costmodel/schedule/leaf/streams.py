@@ -17,7 +17,7 @@ from costmodel.schedule.boxes.partition import BoxPartition
 from costmodel.schedule.layer_graph.element_bits import ElementBits
 from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.layer_graph.layer import OUTPUT_DIMS, REDUCED_DIM
-from costmodel.schedule.layer_graph.sources import sources_of
+from costmodel.schedule.layer_graph.sources import ALONE, joined_sources, sources_of
 from costmodel.schedule.leaf.partitions import Parts
 from costmodel.schedule.remembered import Remembered
 from costmodel.schedule.row_bands import LeafBands
@@ -116,7 +116,8 @@ class Stream:
     Inputs, and weights that are activations, are the outputs of ``producer``; None is the network's input.
     Channel ``first`` is the producer's channel 0. A negative ``first`` says that the producer's first
     channels belong to another stream, or are not read. Weights that are parameters are ``pinned``: unless the
-    leaf streams them, they are loaded once and stay.
+    leaf streams them, they are loaded once and stay. ``joined``: the number of the first stream that is sent
+    together with this one (:func:`.sources.joined_sources`).
     """
 
     kind: StreamKind
@@ -124,6 +125,7 @@ class Stream:
     end: int
     producer: int | None = None
     pinned: bool = False
+    joined: int = ALONE
 
 
 class StreamRow(NamedTuple):
@@ -131,7 +133,8 @@ class StreamRow(NamedTuple):
 
     ``kind``: OUTPUTS (to DRAM), INPUTS or WEIGHTS. ``first`` to before ``end``: its channels, numbered as the
     layer numbers them. ``bits``: of an element. ``times``: how often the data comes from or goes to DRAM.
-    ``direct``: 1 if tiles send it over the NoC, 0 if it is DRAM's.
+    ``direct``: 1 if tiles send it over the NoC, 0 if it is DRAM's. ``joined``: the first of the streams that
+    are sent together with this one, or ``ALONE``.
 
     The rest is about the producer of a direct stream, and 0 for others: the samples of its batch, the sizes
     of its outputs, into how many parts each dim is cut, how many tiles further the next part along each dim
@@ -144,6 +147,7 @@ class StreamRow(NamedTuple):
     bits: int
     times: int
     direct: int
+    joined: int
     batch: int = 0
     size_k: int = 0
     size_b: int = 0
@@ -163,14 +167,15 @@ class StreamRow(NamedTuple):
 def streams_of(graph: LayerGraph, number: int) -> tuple[Stream, ...]:
     """All data of a layer: weights, then inputs in the order of their channels, then outputs."""
     found = []
-    for source in sources_of(graph, number, 1):
+    sources = sources_of(graph, number, 1)
+    for source, joined in zip(sources, joined_sources(graph, number), strict=True):
         first, end = source.box[0]
         if source.producer is not None:
             # All channels of the producer, also those that are not read: its parts are known by its own
             # channels, and ``first`` is what leads from one numbering to the other.
             first, end = source.first, source.first + graph.layers[source.producer].k
         kind: StreamKind = "weights" if source.role == "weights" else "inputs"
-        found.append(Stream(kind, first, end, source.producer, source.is_parameter))
+        found.append(Stream(kind, first, end, source.producer, source.is_parameter, joined))
     return (*found, Stream("outputs", 0, graph.layers[number].k))
 
 
@@ -190,10 +195,10 @@ def stream_row(
     head = (STREAM_KINDS[stream.kind], stream.first, stream.end, width, times)
     # A producer outside of the segment has written its outputs to DRAM, like the network's input.
     if stream.producer is None or stream.producer not in producers:
-        return StreamRow(*head, direct=0)
+        return StreamRow(*head, direct=0, joined=stream.joined)
     theirs = producers[stream.producer]
     sizes = graph.layers[stream.producer].sizes(theirs.batch)
-    return StreamRow(*head, 1, theirs.batch, *sizes, *theirs.parts, *theirs.steps, theirs.tile)
+    return StreamRow(*head, 1, stream.joined, theirs.batch, *sizes, *theirs.parts, *theirs.steps, theirs.tile)
 
 
 @dataclass(frozen=True, eq=False)

@@ -43,6 +43,8 @@ def workspace_of(chip: Chip, streams: int) -> Any:
         np.zeros(streams, np.int64),
         np.zeros((streams, 4, chip.tiles), np.int64),
         np.zeros((streams, 3), np.int64),
+        np.zeros(streams * chip.tiles, np.int64),
+        np.zeros(streams * chip.tiles, np.int64),
         StreamTables(
             np.zeros(streams, np.int64),
             *(np.zeros(of_groups, np.int64) for _ in range(3)),

@@ -30,7 +30,7 @@ import numpy as np
 from costmodel.hardware.widths import Widths, in_bytes
 from costmodel.schedule.layer_graph.element_bits import ElementBits
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
-from costmodel.schedule.layer_graph.sources import Source, sources_of
+from costmodel.schedule.layer_graph.sources import ALONE, Source, joined_sources, sources_of
 from costmodel.schedule.program.part_data import PlacedPart, PlacedParts, along, common, elements, tensor_of
 from costmodel.schedule.program.program import Box, Interval, Message, Moves, Work
 from costmodel.schedule.program.timeline import Meeting, meeting, ways_of
@@ -183,8 +183,7 @@ class SegmentMessages:
         streamed = cost.slices > 0 and cost.sharing is None
         shared: _SharedWeights | None = None
         weights: tuple[OfTiles, ...] = tuple(defaultdict(list) for _ in range(steps))
-        for source in sources_of(self._graph, number, batch):
-            ranges = self._placed[name].reading(source)
+        for source, ranges in self._read(number, batch):
             if source.producer is not None and source.producer in self._flow.sources.get(number, ()):
                 self._edge(self._graph.layers[source.producer].name, name, ranges)
             elif source.is_parameter and cost.sharing is not None:
@@ -223,6 +222,24 @@ class SegmentMessages:
             gathered,
             adding,
         )
+
+    def _read(self, number: int, batch: int) -> Iterator[tuple[Source, dict[Box, list[int]]]]:
+        """The sources of a layer with what tiles read of each; joined ones are one source to all their tiles.
+
+        A tile that needs a box for several heads gets it once.
+        """
+        placed, sources = (
+            self._placed[self._graph.layers[number].name],
+            sources_of(self._graph, number, batch),
+        )
+        joined = joined_sources(self._graph, number)
+        for at, source in enumerate(sources):
+            if joined[at] in (ALONE, at):
+                ranges = placed.reading(source)
+                for other in (other for other in range(at + 1, len(sources)) if joined[other] == at):
+                    for box, tiles in placed.reading(sources[other]).items():
+                        ranges[box] = sorted({*ranges.get(box, ()), *tiles})
+                yield source, ranges
 
     def _shared(self, name: str, source: Source, sharers: int) -> _SharedWeights:
         """The weights of a leaf whose tiles share them (:mod:`costmodel.schedule.leaf.sharing`)."""
@@ -294,8 +311,8 @@ class SegmentMessages:
         weights: OfTiles = defaultdict(list)
         taken: dict[tuple[int, int], int] = {}
         passed: dict[tuple[int, int], tuple[int, int]] = {}
-        for source in sources_of(self._graph, number, batch):
-            ranges, tensor = placed.reading(source), tensor_of(self._graph, layer, source)
+        for source, ranges in self._read(number, batch):
+            tensor = tensor_of(self._graph, layer, source)
             if source.is_parameter and leaf.sharing is not None:
                 weights, taken, passed = self._shared(name, source, leaf.sharing.sharers)
             elif source.is_parameter:

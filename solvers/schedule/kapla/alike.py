@@ -14,7 +14,8 @@ from collections.abc import Hashable
 from dataclasses import replace
 from typing import NamedTuple
 
-from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
+from costmodel.schedule.layer_graph.graph import LayerGraph
+from costmodel.schedule.layer_graph.sources import joined_sources
 
 NO_READER = 1 << 62
 """The last reader of a layer whose outputs are the network's."""
@@ -34,7 +35,7 @@ class AlikeRanges:
     def __init__(self, graph: LayerGraph) -> None:
         layers = graph.layers
         sizes: dict[Hashable, int] = {}
-        self._sizes = [sizes.setdefault(_sizes(layer), number) for number, layer in enumerate(layers)]
+        self._sizes = [sizes.setdefault(_sizes(graph, number), number) for number in range(len(layers))]
         self._reads = [_reads(graph, number) for number in range(len(layers))]
         last = [NO_READER] * len(layers)
         for number, layer in enumerate(layers):
@@ -73,11 +74,12 @@ class _Channels(NamedTuple):
     of: int
 
 
-def _sizes(layer: NetworkLayer) -> Hashable:
-    """What a layer is by itself."""
-    own_weights = not layer.weight_producers
+def _sizes(graph: LayerGraph, number: int) -> Hashable:
+    """What a layer is by itself, and which of its heads share weights that another layer makes."""
+    layer = graph.layers[number]
+    joined = joined_sources(graph, number)[: len(layer.weight_producers)]
     plain = replace(layer, name="", external_c=0, producers=(), weight_producers=(), channels=())
-    return plain, own_weights
+    return plain, not layer.weight_producers, joined
 
 
 def _reads(graph: LayerGraph, number: int) -> tuple[list[_Channels], list[_Channels]]:

@@ -313,6 +313,44 @@ def equal_parts() -> LayerGraph:
     return LayerGraph("equal parts", layers)
 
 
+def shared_heads() -> LayerGraph:
+    """Attention of six heads of two channels that share the keys of three layers and the values of two."""
+    tokens: dict[str, Any] = {"h": 2, "w": 5}
+    keys: dict[str, Any] = {"h": 2, "w": 1, "s": 5, "input_h": 2, "input_w": 5}
+    values: dict[str, Any] = {**keys, "h": 3, "r": 2, "pad_h": 1}
+    layers = (
+        layer("tokens", c=3, k=4, external_c=3, **tokens),
+        layer("query", c=4, k=12, **tokens, producers=(0,)),
+        *(layer(f"key{number}", c=4, k=3, **keys, producers=(0,)) for number in range(3)),
+        *(layer(f"value{number}", c=4, k=2, **values, producers=(0,)) for number in range(2)),
+        layer(
+            "score",
+            "groupconv",
+            c=12,
+            k=18,
+            groups=6,
+            **tokens,
+            producers=(1,),
+            weight_producers=(2, 2, 3, 3, 4, 4),
+        ),
+        layer("softmax", "ptp", c=18, k=18, **tokens, producers=(7,)),
+        # heads take turns in whose values they read
+        layer(
+            "mixed",
+            "groupconv",
+            c=18,
+            k=12,
+            groups=6,
+            **tokens,
+            producers=(8,),
+            weight_producers=(5, 6, 5, 6, 5, 6),
+        ),
+        layer("out", c=12, k=4, **tokens, producers=(9,)),
+        layer("sum", "eltwise", c=8, k=4, operands=2, **tokens, producers=(0, 10)),
+    )
+    return LayerGraph("shared heads", layers)
+
+
 def routed() -> LayerGraph:
     """Tokens at 3 x 2 positions, two experts that get 6 rows each, and factors for two channels each."""
     tokens: dict[str, Any] = {"h": 3, "w": 2}

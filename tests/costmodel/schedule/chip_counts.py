@@ -7,7 +7,7 @@ says which elements each tile needs, who sends them, over which links they go, a
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from itertools import product
 from math import ceil
@@ -208,30 +208,23 @@ class Counts:
         self.out_links[number] = defaultdict(Fraction)
         self.weight_links[number], self.input_links[number] = defaultdict(Fraction), defaultdict(Fraction)
         if self.shares(number):
-            self._from_dram(number, self.kept(number), widths.weights, self.weight_links)
+            self._from_dram(number, self.kept(number).items(), widths.weights, self.weight_links)
             self._passed_on(number, len(runs))
         elif layer.has_weights and not layer.weight_producers:
             for one, needed in enumerate(self.slices(number)):
                 times = len(runs) if self.streams(number) else 1
-                self._from_dram(number, needed, times * widths.weights, self.weight_links)
+                self._from_dram(number, needed.items(), times * widths.weights, self.weight_links)
                 if one == 0:
                     self.first_slices[number] = self.read[number] // times
         self.pinned[number] = self.read[number]
         for of_weights, channels in streams(self.graph, number):
             needed = needed_by_tile(layer, cost, of_weights)
             for producer in dict.fromkeys(source for source, _ in channels.values()):
-                mine = {
-                    tile: frozenset(e for e in one if channels[e[0]][0] == producer)
-                    for tile, one in needed.items()
-                }
+                read = list(of_producer(needed, channels, producer, of_weights))
                 if producer in on_chip:
-                    theirs = {
-                        tile: frozenset((channels[e[0]][1], *e[1:]) for e in one)
-                        for tile, one in mine.items()
-                    }
-                    self._from_tiles(number, producer, theirs, runs)
+                    self._from_tiles(number, producer, read, runs)
                 else:
-                    self._from_dram(number, mine, len(runs) * widths.activations, self.input_links)
+                    self._from_dram(number, read, len(runs) * widths.activations, self.input_links)
         if to_dram:
             for tile, (k, b, h, w) in out.items():
                 size = len(k) * len(b) * len(h) * len(w) * len(runs) * widths.activations
@@ -272,7 +265,7 @@ class Counts:
     def groups(self, number: int) -> list[list[int]]:
         """The tiles that share weights with one another, in the order of their shares."""
         layer, cost = self.graph.layers[number], self.leaves[number]
-        alike = _alike(needed_by_tile(layer, cost, True)).values()
+        alike = _alike(needed_by_tile(layer, cost, True).items()).values()
         each = self.shares(number)
         return [sorted(one)[at : at + each] for one in alike for at in range(0, len(one), each)]
 
@@ -318,7 +311,7 @@ class Counts:
     def _from_dram(
         self,
         number: int,
-        needed: dict[int, frozenset[Element]],
+        needed: Iterable[tuple[int, frozenset[Element]]],
         times: int,
         kind: dict[int, dict[Link, Fraction]],
     ) -> None:
@@ -331,7 +324,7 @@ class Counts:
                     kind[number][link] += Fraction(times * len(elements), len(self.chip.ports))
 
     def _from_tiles(
-        self, number: int, producer: int, needed: dict[int, frozenset[Element]], runs: range
+        self, number: int, producer: int, needed: Iterable[tuple[int, frozenset[Element]]], runs: range
     ) -> None:
         """Every sample of the segment's batch from the tile that computed it."""
         cost, batch = self.leaves[producer], self.leaves[number].node.batch
@@ -353,9 +346,29 @@ class Counts:
                     self.sent_links[producer][link] += size * self.chip.tile.widths.activations
 
 
-def _alike(needed: dict[int, frozenset[Element]]) -> dict[frozenset[Element], set[int]]:
+def of_producer(
+    needed: dict[int, frozenset[Element]],
+    channels: dict[int, tuple[int | None, int]],
+    producer: int | None,
+    of_weights: bool,
+) -> Iterator[tuple[int, frozenset[Element]]]:
+    """What each tile needs of one producer, numbered as the producer does, for each head by itself.
+
+    Weights of which a channel of the producer has come before are of another head, which shares them.
+    """
+    before: Counter[tuple[int | None, int]] = Counter()
+    heads: dict[int, list[int]] = defaultdict(list)
+    for channel, there in channels.items():
+        if there[0] == producer:
+            heads[before[there] if of_weights else 0].append(channel)
+            before[there] += 1
+    for head, tile in product(heads.values(), needed):
+        yield tile, frozenset((channels[c][1], *rest) for c, *rest in needed[tile] if c in head)
+
+
+def _alike(needed: Iterable[tuple[int, frozenset[Element]]]) -> dict[frozenset[Element], set[int]]:
     alike: dict[frozenset[Element], set[int]] = defaultdict(set)
-    for tile, elements in needed.items():
+    for tile, elements in needed:
         if elements:
             alike[elements].add(tile)
     return alike

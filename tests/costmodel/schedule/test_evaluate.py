@@ -29,6 +29,7 @@ from tests.costmodel.schedule.chip_cases import (
     read_in_part,
     recurrent,
     routed,
+    shared_heads,
 )
 from tests.costmodel.schedule.chip_counts import Counts, cycles, energy_pj, most_held, recount, recount_leaf
 from tests.thorough import how_many
@@ -97,6 +98,8 @@ def link_bits(on: Chip, cost: NodeCost) -> dict[tuple[tuple[int, int], tuple[int
         (routed(), CHIPS[1]),
         (recurrent(), CHIPS[1]),
         (equal_parts(), CHIPS[1]),
+        (shared_heads(), CHIPS[0]),
+        (shared_heads(), CHIPS[1]),
     ],
     ids=lambda one: one.name if isinstance(one, LayerGraph) else named(one),
 )
@@ -191,6 +194,7 @@ def fetched_weights(node: TreeNode, once: bool = True, fetched: bool = False) ->
         (routed(), CHIPS[0]),
         (recurrent(), CHIPS[0]),
         (equal_parts(), CHIPS[1]),
+        (shared_heads(), CHIPS[1]),
     ],
     ids=lambda one: one.name if isinstance(one, LayerGraph) else named(one),
 )

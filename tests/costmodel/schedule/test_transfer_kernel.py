@@ -6,6 +6,7 @@ search sees first, never reach a result: a wrong one would only make it miss the
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from costmodel.compiled import entry
 from costmodel.schedule.layer_graph.element_bits import ElementBits
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
+from costmodel.schedule.layer_graph.sources import ALONE, joined_sources
 from costmodel.schedule.leaf.geometry import kernel_space, placement_orders
 from costmodel.schedule.leaf.kernels.columns_kernel import column_above
 from costmodel.schedule.leaf.kernels.leaf_kernel import placed_in_order, prepare
@@ -66,9 +68,11 @@ def count(
 
 
 def test_hops_are_what_links_carry_and_no_less_than_their_bound() -> None:
-    random, compared, moving, columns = Random(29), 0, 0, 0
-    for turn in range(400):
-        on, graph, batch = CHIPS[turn % len(CHIPS)], random_graph(random), random.randint(1, 4)
+    random, compared, moving, columns, joined = Random(29), 0, 0, 0, 0
+    for turn in range(600):
+        on, batch = CHIPS[turn % len(CHIPS)], random.randint(1, 4)
+        graph = _with_shared_heads(random_graph(random))
+        joined += max(joined_sources(graph, len(graph.layers) - 1)) > ALONE
         # Of the leaf's two runs the producer may have made both in one of its own.
         theirs = random.choice((batch, 2 * batch))
         producers = {
@@ -85,6 +89,21 @@ def test_hops_are_what_links_carry_and_no_less_than_their_bound() -> None:
         compared, moving = compared + 1, moving + (hops > 0)
     assert moving > compared / 2
     assert columns > compared / 2
+    assert joined > 20
+
+
+def _with_shared_heads(graph: LayerGraph) -> LayerGraph:
+    """The same, where all groups of the last layer read the weights that a layer makes for one."""
+    *others, last = graph.layers
+    if not last.weight_producers or last.groups == 1:
+        return graph
+    heads = replace(others[-1], c=last.group_k, k=last.group_k, external_c=last.group_k)
+    last = replace(
+        last,
+        weight_producers=last.weight_producers * last.groups,
+        channels=(*last.channels[:-1], *[(0, last.group_k)] * last.groups),
+    )
+    return LayerGraph(graph.name, (*others[:-1], heads, last))
 
 
 def _drawn(

@@ -99,7 +99,8 @@ class Workspace(NamedTuple):
 
     ``own_equal`` [streams]: whether parts get the same of a stream that do not get the same of its kind of
     data; ``until`` [streams, 4, tiles] and ``counts`` [streams, 3] are then the stream's own
-    :class:`.ranges_kernel.EqualParts`.
+    :class:`.ranges_kernel.EqualParts`. ``alike`` [streams x tiles]: the parts that get the same as each part.
+    ``chain_heads`` [streams x tiles]: scratch, the parts with which chains of such parts begin.
 
     ``tables``: what no placement order changes. ``nearness``: what no partition changes. ``columns`` [X, Y,
     2]: loads of the links to the north and south of each tile, while these are counted by themselves.
@@ -116,6 +117,8 @@ class Workspace(NamedTuple):
     own_equal: Array
     until: Array
     counts: Array
+    alike: Array
+    chain_heads: Array
     tables: StreamTables
     nearness: Nearness
     columns: Array

@@ -66,27 +66,43 @@ def reach(workspace: Workspace, placed: LeafPlacement, equal: EqualParts, which:
     """First and last column of the tiles that get a range.
 
     Fills the mesh's ``lowest`` and ``highest`` row in every column. The loops go from the given part, the
-    first of those that need the range, through the others, without those that are skipped.
+    first of those that need the range, through the others, without those that are skipped. Of joined streams
+    the parts along K are in a chain.
     """
-    mesh, ranges, until = workspace.mesh, workspace.ranges, equal.until
+    mesh, until = workspace.mesh, equal.until
     if equal.counts[COUNTS.most] == 1:
         tile = tile_of(placed, which[1], which[2], which[3], which[4])
         x = mesh.x[tile]
         mesh.lowest[x], mesh.highest[x] = mesh.y[tile], mesh.y[tile]
         return x, x
-    left: Int = mesh.lowest.shape[0]
-    right: Int = -1
+    span = mesh.lowest.shape[0], -1
     mesh.lowest[:] = mesh.along_y.shape[1]
     mesh.highest[:] = -1
     for k in range(which[1], until[0, which[1]]):
-        for b in range(which[2], until[1, which[2]]):
-            for h in range(which[3], until[2, which[3]]):
-                for w in range(which[4], until[3, which[4]]):
-                    if is_skipped(ranges, k, b, h, w):
-                        continue
-                    tile = tile_of(placed, k, b, h, w)
-                    x, y = mesh.x[tile], mesh.y[tile]
-                    left, right = min(left, x), max(right, x)
-                    mesh.lowest[x] = min(mesh.lowest[x], y)
-                    mesh.highest[x] = max(mesh.highest[x], y)
+        span = _reach_part(workspace, placed, equal, which, k, span)
+    if equal.begin >= 0:
+        other: Int = equal.alike[equal.begin + which[1]]
+        while other >= 0:
+            span = _reach_part(workspace, placed, equal, which, other % until.shape[1], span)
+            other = equal.alike[other]
+    return span
+
+
+@inlined
+def _reach_part(
+    workspace: Workspace, placed: LeafPlacement, equal: EqualParts, which: Range, k: Int, span: Span
+) -> Span:
+    """The same with the tiles of one part along K, which the columns of ``span`` are extended by."""
+    mesh, ranges, until = workspace.mesh, workspace.ranges, equal.until
+    left, right = span
+    for b in range(which[2], until[1, which[2]]):
+        for h in range(which[3], until[2, which[3]]):
+            for w in range(which[4], until[3, which[4]]):
+                if is_skipped(ranges, k, b, h, w):
+                    continue
+                tile = tile_of(placed, k, b, h, w)
+                x, y = mesh.x[tile], mesh.y[tile]
+                left, right = min(left, x), max(right, x)
+                mesh.lowest[x] = min(mesh.lowest[x], y)
+                mesh.highest[x] = max(mesh.highest[x], y)
     return left, right

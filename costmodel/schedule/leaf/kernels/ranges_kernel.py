@@ -86,10 +86,16 @@ class EqualParts(NamedTuple):
     ``until`` [4, tiles], for each axis of the partition: 0 for a part that gets the same as an earlier one,
     else the part behind the last one that gets the same. Of an axis that the data does not follow only the
     first part is noted. ``counts`` [3]: see :class:`TreeCounts`.
+
+    Of streams that are joined the parts along K are in chains (``equal_parts_kernel.py``): ``alike``
+    [streams x tiles] leads from a part of a stream to the next one that gets the same, maybe of another
+    stream, and -1 is the end. The stream's own parts begin at ``begin``; it is -1 for a stream by itself.
     """
 
     until: Array
     counts: Array
+    alike: Array
+    begin: Int
 
 
 class TreeCounts(NamedTuple):
@@ -115,7 +121,7 @@ class Ranges(NamedTuple):
     data is sent to; ``served`` [4]: how many parts along each get data.
 
     ``until`` [3, 4, tiles], ``counts`` [3, 3]: the :class:`EqualParts` of each kind of data, all its channels
-    together.
+    together. ``alike`` is empty: no streams are joined there.
 
     ``theirs`` [2, 4, tiles]: first and end of a producer's parts, which only the count of SET's released
     program uses.
@@ -129,6 +135,7 @@ class Ranges(NamedTuple):
     served: Array
     until: Array
     counts: Array
+    alike: Array
     theirs: Array
 
 
@@ -170,7 +177,7 @@ def fill_ranges(space: KernelSpace, sizes: Four, parts: Array, ranges: Ranges, t
 @inlined
 def of_kind(ranges: Ranges, kind: Int) -> EqualParts:
     """Which parts get the same of all channels of a kind of data."""
-    return EqualParts(ranges.until[kind], ranges.counts[kind])
+    return EqualParts(ranges.until[kind], ranges.counts[kind], ranges.alike, -1)
 
 
 @called
@@ -188,6 +195,8 @@ def find_equal(ranges: Ranges, kind: Int, channels: Two, parts: Array, apart: An
             counts[COUNTS.most] *= ranges.served[axis]
     for dim in range(4):
         if ranges.axis[kind, dim] >= 0:
+            if dim == 0 and equal.begin >= 0:
+                continue  # chains go through several streams
             within = channels if dim == 0 else (0, ANY)
             _find_equal_along(ranges, (kind, dim), within, parts[ranges.axis[kind, dim]], apart, equal)
 

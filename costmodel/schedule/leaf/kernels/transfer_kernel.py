@@ -157,7 +157,8 @@ def _least_load(workspace: Workspace, placed: LeafPlacement, number: Int) -> Int
     many links as the way to any one of its tiles, and so as the mean over its tiles. All trees together reach
     every tile of the leaf but the idle ones, so the sum over trees of these means is the sum of all ways
     divided by n, for n tiles a tree. The placement decides which tiles are idle: here as many as there are
-    that are the farthest one. Where trees reach unequal numbers of tiles, n is the largest of them.
+    that are the farthest one. Where trees reach unequal numbers of tiles, n is the largest of them. Trees of
+    joined streams reach all tiles only together, so of one stream the second bound does not hold.
     """
     ranges, parts, nearness = workspace.ranges, placed.parts, workspace.nearness
     stream = placed.leaf.streams[number]
@@ -168,7 +169,8 @@ def _least_load(workspace: Workspace, placed: LeafPlacement, number: Int) -> Int
     equal = equal_parts(workspace, placed.leaf, number)
     trees, each = equal.counts[COUNTS.trees], least_from_ports(workspace, equal.counts[COUNTS.fewest])
     alike = smallest(ranges, kind, channels, parts)
-    least = alike * max(to_busy_tiles // equal.counts[COUNTS.most], trees * each)
+    to_all = to_busy_tiles // equal.counts[COUNTS.most] if equal.begin < 0 else 0
+    least = alike * max(to_all, trees * each)
     least += (volume(ranges, equal, kind, channels, parts) - alike * trees) * each
     return stream[COLUMN.times] * stream[COLUMN.bits] * least
 

@@ -118,9 +118,10 @@ def _inputs(graph: LayerGraph, layer: NetworkLayer, bits: ElementBits) -> tuple[
     if layer.external_c:
         found.append((None, layer.external_c * of_input))
     found += [(one.producer, one.channels * of_input) for one in inputs]
-    # activations as weights: each channel of their producer has the weights of one output channel
+    # activations as weights: each channel of their producer has the weights of one output channel, or of one
+    # of each head that shares them
     of_channel = bits.weights * (layer.compulsory_elements(1).weights // layer.k)
-    return (*found, *((one.producer, one.channels * of_channel) for one in weights))
+    return (*found, *((one.producer, one.channels * of_channel) for one in dict.fromkeys(weights)))
 
 
 def _weights(layer: NetworkLayer) -> int:

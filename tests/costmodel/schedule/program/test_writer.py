@@ -30,6 +30,7 @@ from tests.costmodel.schedule.chip_cases import (
     read_in_part,
     recurrent,
     routed,
+    shared_heads,
 )
 from tests.costmodel.schedule.program.program_counts import check_counts, done, written
 
@@ -40,6 +41,7 @@ GRAPHS: dict[str, Callable[[], LayerGraph]] = {
     "routed": routed,
     "recurrent": recurrent,
     "equal parts": equal_parts,
+    "shared heads": shared_heads,
 }
 SEEDS = range(20)
 
@@ -137,7 +139,10 @@ def replayed_as_counted(program: Program, evaluation: ChipEvaluation, operations
 
 
 def needed(graph: LayerGraph, layer_name: str, box: Box) -> Counter[tuple[str, int, int, int, int]]:
-    """The elements that a box of a layer's nest reads: tensor, channel, sample, row, column."""
+    """The elements that a box of a layer's nest reads: tensor, channel, sample, row, column.
+
+    What several heads need alike is read once.
+    """
     number = graph.index[layer_name]
     layer = graph.layers[number]
     samples, channels, rows, columns = (range(*interval) for interval in box[:4])
@@ -148,10 +153,12 @@ def needed(graph: LayerGraph, layer_name: str, box: Box) -> Counter[tuple[str, i
         found.update((f"{layer.name}.weights", c, k, r, s) for k, c, r, s in points)
     for of_weights, whose in chip_counts.streams(graph, number):
         elements = (chip_counts.weights if of_weights else chip_counts.inputs)(layer, out)
-        for channel, sample, row, column in elements:
-            producer, theirs = whose[channel]
+        for producer in dict.fromkeys(source for source, _ in whose.values()):
             name = f"{layer.name}.input" if producer is None else graph.layers[producer].name
-            found[name, theirs, sample, row, column] += 1
+            for one in {
+                one for _, one in chip_counts.of_producer({0: elements}, whose, producer, of_weights)
+            }:
+                found.update((name, *element) for element in one)
     return found
 
 

@@ -23,6 +23,7 @@ from solvers.schedule.kapla.estimates.footprints import Footprints
 from solvers.schedule.kapla.regions import Regions
 from solvers.schedule.kapla.segments import BatchDivision, Scheme, Segment, Slicing
 from solvers.schedule.problem import ScheduleProblem
+from tests.costmodel.schedule.chip_cases import shared_heads
 from tests.solvers.schedule.kapla.test_footprints import small_chip, table_of
 from tests.solvers.schedule.test_repeated_blocks import decoder
 
@@ -63,6 +64,22 @@ def test_ranges_are_alike_where_all_of_their_layers_are(name: str) -> None:
         assert by_content.setdefault(content, number) == number or name in SLICED
     every = len(graph.layers) * (len(graph.layers) + 1) // 2
     assert 1 < len(numbers) < every
+
+
+def test_heads_that_share_keys_are_not_alike_those_with_their_own() -> None:
+    """The keys come from outside of the range; once for two heads, or for each."""
+    graph = shared_heads()
+    score = next(layer for layer in graph.layers if layer.name == "score")
+    names = ("sharing", "again", "own")
+    producers = score.weight_producers, score.weight_producers, (2, 3, 4, 2, 3, 4)
+    scores = (
+        replace(score, name=name, weight_producers=whose)
+        for name, whose in zip(names, producers, strict=True)
+    )
+    several = LayerGraph("scores", (*graph.layers[:7], *scores))
+    ranges = AlikeRanges(several)
+    sharing, again, own = (ranges.number(first, first + 1) for first in range(7, 10))
+    assert sharing == again != own
 
 
 @pytest.mark.slow
