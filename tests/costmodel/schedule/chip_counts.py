@@ -363,7 +363,7 @@ def of_producer(
             heads[before[there] if of_weights else 0].append(channel)
             before[there] += 1
     for head, tile in product(heads.values(), needed):
-        yield tile, frozenset((channels[c][1], *rest) for c, *rest in needed[tile] if c in head)
+        yield tile, frozenset((channels[c][1], s, y, x) for c, s, y, x in needed[tile] if c in head)
 
 
 def _alike(needed: Iterable[tuple[int, frozenset[Element]]]) -> dict[frozenset[Element], set[int]]:
