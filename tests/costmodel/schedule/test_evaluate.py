@@ -146,6 +146,7 @@ def check_segment(counts: Counts, segment: NodeCost, stages: dict[int, list[int]
         (routed(), CHIPS[0]),
         (recurrent(), CHIPS[0]),
         (equal_parts(), CHIPS[1]),
+        (shared_heads(), CHIPS[1]),
     ],
     ids=lambda one: one.name if isinstance(one, LayerGraph) else named(one),
 )

@@ -35,6 +35,7 @@ from tests.costmodel.schedule.chip_cases import (
     random_tree,
     recurrent,
     routed,
+    shared_heads,
     strided,
 )
 from tests.thorough import how_many
@@ -46,7 +47,7 @@ TREES = how_many(32, thorough=80)
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "graph", [every_kind(), routed(), recurrent(), chain(5)], ids=lambda graph: graph.name
+    "graph", [every_kind(), routed(), recurrent(), shared_heads(), chain(5)], ids=lambda graph: graph.name
 )
 @pytest.mark.parametrize(
     "on",
