@@ -6,7 +6,7 @@ the chip model's own. Mapping solvers stand behind it (``solvers/schedule/tiles`
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Protocol
 
@@ -141,6 +141,9 @@ class TileFloor:
     the latter alone.
 
     ``rows``: what each way to cut the layer takes at least; None: only what all of them take is known.
+
+    ``on_whole_chip``: what the layer costs mapped on the whole chip, by samples, as far as that is known;
+    None: there is no such mapping of so many samples.
     """
 
     energy_pj: float
@@ -148,6 +151,7 @@ class TileFloor:
     whole_chip_pj: float = float("inf")
     whole_chip_tile_cycles: float = float("inf")
     rows: FloorRows | None = None
+    on_whole_chip: Mapping[int, WholeChipCost | None] = field(default_factory=dict)
 
 
 class TileFloors(Protocol):
@@ -230,6 +234,7 @@ def table_floor(
     """The bounds that ``costs`` implies, by going through all its rows; infinite where there is none."""
     energy, whole_chip_pj, tile_cycles, whole_chip_cycles = (float("inf"),) * 4
     groups: list[FloorRows] = []
+    whole_chip: dict[int, WholeChipCost | None] = {}
     for batch in batches:
         for tiles in range(1, most_tiles + 1):
             for rows in (
@@ -243,7 +248,7 @@ def table_floor(
                     energy = min(energy, float(rows.energy_pj.min()) / batch)
                     tile_cycles = min(tile_cycles, int(rows.cycles.min()) * tiles / batch)
                     groups.append(FloorRows.of(graph.layers[layer].sizes(batch), tiles, rows))
-        on_chip = costs.on_whole_chip(layer, batch)
+        on_chip = whole_chip[batch] = costs.on_whole_chip(layer, batch)
         if on_chip is not None:
             whole_chip_pj = min(whole_chip_pj, (on_chip.parts_pj[0] + on_chip.parts_pj[1]) / batch)
             whole_chip_cycles = min(whole_chip_cycles, on_chip.tile_cycles / batch)
@@ -253,4 +258,5 @@ def table_floor(
         whole_chip_pj,
         whole_chip_cycles,
         FloorRows.together(groups) if groups else None,
+        whole_chip,
     )

@@ -204,7 +204,14 @@ class _KnownFloors:
         A table gives the rows of a layer as the same object each time.
         """
         return tuple(
-            (one.energy_pj, one.tile_cycles, one.whole_chip_pj, one.whole_chip_tile_cycles, id(one.rows))
+            (
+                one.energy_pj,
+                one.tile_cycles,
+                one.whole_chip_pj,
+                one.whole_chip_tile_cycles,
+                id(one.rows),
+                *((samples, id(cost)) for samples, cost in one.on_whole_chip.items()),
+            )
             for one in self.floors
         )
 

@@ -18,13 +18,23 @@ from costmodel.schedule.bounds.leaves import (
     above,
     corners_of_sum,
     hops_to_nearest,
+    in_both,
     layers_in_line,
     ways_of,
+    whole_chip_way,
 )
-from costmodel.schedule.bounds.staying import PLAIN, SegmentKinds, edges_that_can_stay, layers_by_themselves
+from costmodel.schedule.bounds.staying import (
+    PLAIN,
+    Edge,
+    SegmentKinds,
+    edges_that_can_stay,
+    layers_by_themselves,
+)
+from costmodel.schedule.bounds.through_dram import paid_by_layers
 from costmodel.schedule.bounds.waiting import LayerTimes, least_cycles_in_order
 from costmodel.schedule.layer_graph.element_bits import ElementBits
 from costmodel.schedule.layer_graph.graph import LayerGraph
+from costmodel.schedule.segment.node_cost import ENERGY_PARTS
 from costmodel.schedule.tile_cost import TileFloor, TileFloors
 
 
@@ -153,11 +163,10 @@ def _of_rounds(
     """Lower bounds for all schedules of a batch in so many rounds."""
     batch, rounds = batch_and_rounds
     run = RoundsOf(batch, rounds)
-    traffic = layers_traffic(
-        graph, batch, chip.tile.widths, rounds, edges_that_can_stay(graph, chip, run.samples, kinds)
-    )
+    staying = edges_that_can_stay(graph, chip, run.samples, kinds)
+    traffic = layers_traffic(graph, batch, chip.tile.widths, rounds, staying)
     single, in_line = layers_by_themselves(graph, chip, run.samples, kinds), layers_in_line(graph)
-    ways = [
+    elsewhere = [
         ways_of(
             LayerAsked(
                 layer,
@@ -172,11 +181,12 @@ def _of_rounds(
         )
         for number, layer in enumerate(graph.layers)
     ]
+    ways = _with_whole_chip(graph, chip, run, (floors, traffic, elsewhere), staying)
     together = [number for number in range(len(graph.layers)) if number not in single]
     segments = [
         _segment_floor(
             chip,
-            sum(float(ways[number].tile_cycles.min()) for number in numbers),
+            [ways[number] for number in numbers],
             sum((traffic[number] for number in numbers), Compulsory(0, 0, 0, 0)),
         )
         for numbers in (*([number] for number in sorted(single)), together)
@@ -187,37 +197,65 @@ def _of_rounds(
     )
     filled = chip.tiles * chip.tile.buffer.size_bits / chip.dram.bits_per_cycle
     segments[-1] = replace(segments[-1], order=least_cycles_in_order(graph, times, filled, rounds))
-    read, written = sum(one.dram_read for one in traffic), sum(one.dram_write for one in traffic)
     least = [one.kept(int(np.argmin(one.energy_pj))) for one in ways]
-    written_pj = written * hops_to_nearest(chip) * chip.noc.hop_pj_per_bit
-    parts_pj = {
-        "tiles": sum(float(one.tiles_pj) for one in least),
-        "transfers": sum(float(one.transfers_pj) for one in least),
-        "noc": sum(float(one.noc_pj) for one in least) + written_pj,
-        "dram": read * chip.dram.read_pj_per_bit + written * chip.dram.write_pj_per_bit,
-        "idle": chip.idle_pj_per_cycle * sum(one.cycles for one in segments),
+    parts_pj = {part: sum(float(getattr(one, f"{part}_pj")) for one in least) for part in ENERGY_PARTS} | {
+        "idle": chip.idle_pj_per_cycle * sum(one.cycles for one in segments)
     }
-    elsewhere_pj = parts_pj["dram"] + written_pj + sum(float(least[number].energy_pj) for number in single)
-    corners = _corners(chip, [ways[number] for number in together], segments, elsewhere_pj)
+    single_pj = sum(float(least[number].energy_pj) for number in single)
+    corners = _corners(chip, [ways[number] for number in together], segments, single_pj)
     return LeastOfRounds(rounds, parts_pj, tuple(segments), corners)
 
 
+def _with_whole_chip(
+    graph: LayerGraph,
+    chip: Chip,
+    run: RoundsOf,
+    known: tuple[Sequence[TileFloor], Sequence[Compulsory], Sequence[LeafWays]],
+    staying: frozenset[Edge],
+) -> list[LeafWays]:
+    """All ways of each layer: those that are ``known``, and mapped on the whole chip where that cost is.
+
+    ``known``: the floors of each layer, what every schedule moves for it, and its other ways.
+    """
+    floors, traffic, elsewhere = known
+    costs = [floor.on_whole_chip.get(run.samples) for floor in floors]
+    # how much more energy each layer takes elsewhere, but for that of DRAM, which is what is to be divided
+    dearness = [
+        None
+        if cost is None
+        else float((one.energy_pj - one.dram_pj).min()) - run.rounds * (cost.energy_pj - cost.parts_pj[3])
+        for one, cost in zip(elsewhere, costs, strict=True)
+    ]
+    paid = paid_by_layers(graph, chip, run.batch, staying, traffic, dearness)
+    return [
+        one if cost is None else one.and_also(whole_chip_way(cost, pays, chip, run))
+        for one, cost, pays in zip(elsewhere, costs, paid, strict=True)
+    ]
+
+
 def _corners(
-    chip: Chip, together: Sequence[LeafWays], segments: Sequence[SegmentFloor], elsewhere_pj: float
+    chip: Chip, together: Sequence[LeafWays], segments: Sequence[SegmentFloor], single_pj: float
 ) -> tuple[Corner, ...]:
     """Corners of (energy in pJ, cycles) of the whole chip.
 
     ``together``: the ways of the layers that are bounded together, which are the last of ``segments``.
-    ``elsewhere_pj``: all other energy but that of the idle chip.
+    ``single_pj``: the energy of all others, but for that of the idle chip.
     """
-    # ROUNDING takes off what sums of floats may have gained, so the bound stays proven.
     before = sum(one.cycles for one in segments[:-1])
-    in_tiles = [
-        (energy * ROUNDING, cycles / chip.tiles * ROUNDING) for energy, cycles in corners_of_sum(together)
-    ]
+    # The largest of all bounds on cycles counts. That of work and that of DRAM depend on which layers are
+    # mapped on the whole chip, whose cycles are in both.
+    work, dram = (
+        corners_of_sum([(one.energy_pj, cycles) for one, cycles in zip(together, each, strict=True)])
+        for each in (
+            [one.cycles_of_work(chip.tiles) for one in together],
+            [one.cycles_of_dram(chip.dram.bits_per_cycle) for one in together],
+        )
+    )
+    # ROUNDING takes off what sums of floats may have gained, so the bound stays proven.
+    proven = [(energy * ROUNDING, cycles * ROUNDING) for energy, cycles in in_both(work, dram)]
     return tuple(
-        (energy + elsewhere_pj + chip.idle_pj_per_cycle * (cycles + before), cycles + before)
-        for energy, cycles in above(in_tiles, replace(segments[-1], work=0.0).cycles)
+        (energy + single_pj + chip.idle_pj_per_cycle * (cycles + before), cycles + before)
+        for energy, cycles in above(proven, replace(segments[-1], work=0.0).cycles)
     )
 
 
@@ -253,13 +291,12 @@ def _layer_times(
     return times
 
 
-def _segment_floor(chip: Chip, tile_cycles: float, moved: Compulsory) -> SegmentFloor:
-    """Lower bounds on the cycles of layers that need ``tile_cycles`` and move the bits ``moved``."""
-    dram = moved.dram_read + moved.dram_write
+def _segment_floor(chip: Chip, layers: Sequence[LeafWays], moved: Compulsory) -> SegmentFloor:
+    """Lower bounds on the cycles of ``layers`` that move the bits ``moved``."""
     return SegmentFloor(
-        work=tile_cycles / chip.tiles,
-        dram=dram / chip.dram.bits_per_cycle,
-        links=dram * hops_to_nearest(chip) / (max(chip.links, 1) * chip.noc.link_bits_per_cycle),
+        work=sum(float(one.cycles_of_work(chip.tiles).min()) for one in layers),
+        dram=sum(float(one.cycles_of_dram(chip.dram.bits_per_cycle).min()) for one in layers),
+        links=moved.dram_bits * hops_to_nearest(chip) / (max(chip.links, 1) * chip.noc.link_bits_per_cycle),
         ports=_past_ports(chip, max(moved.dram_read, moved.dram_write)),
     )
 

@@ -26,6 +26,11 @@ class Compulsory:
     filled: int
     emptied: int
 
+    @property
+    def dram_bits(self) -> int:
+        """Read and written."""
+        return self.dram_read + self.dram_write
+
     def __add__(self, other: Compulsory) -> Compulsory:
         return Compulsory(*(getattr(self, one.name) + getattr(other, one.name) for one in fields(self)))
 

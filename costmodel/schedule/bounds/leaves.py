@@ -44,10 +44,13 @@ from numpy.typing import NDArray
 
 from costmodel.hardware.chip import Chip
 from costmodel.mapping.bounds.refills import least_operand_pj
+from costmodel.mapping.bounds.rounding import ROUNDING
 from costmodel.schedule.bounds.compulsory import Compulsory, touched_inputs
+from costmodel.schedule.bounds.through_dram import Paid
 from costmodel.schedule.layer_graph.element_bits import ElementBits
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
 from costmodel.schedule.tile_cost import FloorRows, TileFloor
+from costmodel.schedule.whole_chip.cost import WholeChipCost
 
 Array = NDArray[Any]
 
@@ -69,19 +72,34 @@ class RoundsOf:
 class LeafWays:
     """The n ways to run a layer, with lower bounds on each for a whole batch; all arrays are [n].
 
-    ``tiles_pj``, ``transfers_pj``, ``noc_pj``: energy within tiles, of their buffers' transfers, and of the
-    links that bring its data. ``tile_cycles``: of computing, and of waiting while pipelines fill and drain.
+    ``tiles_pj``, ``transfers_pj``, ``noc_pj``, ``dram_pj``: energy within tiles, of their buffers' transfers,
+    of links, and of DRAM. ``tile_cycles``: of computing, and of waiting while pipelines fill and drain.
+    ``dram_bits``: that DRAM moves. Where the layer is mapped on the whole chip and its cost is known, neither
+    counts, but ``apart_cycles``, in which no other layer runs.
     """
 
     tiles_pj: Array
     transfers_pj: Array
     noc_pj: Array
+    dram_pj: Array
     tile_cycles: Array
+    dram_bits: Array
+    apart_cycles: Array
 
     @property
     def energy_pj(self) -> Array:
-        """All three parts of the energy."""
-        return self.tiles_pj + self.transfers_pj + self.noc_pj
+        """All four parts of the energy."""
+        return self.tiles_pj + self.transfers_pj + self.noc_pj + self.dram_pj
+
+    def cycles_of_work(self, tiles: int) -> Array:
+        """Cycles in which ``tiles`` tiles compute and nothing else counts, with those of the layer apart."""
+        cycles: Array = (self.tile_cycles + tiles * self.apart_cycles) / tiles
+        return cycles
+
+    def cycles_of_dram(self, rate: int) -> Array:
+        """Cycles in which DRAM moves the bits at its ``rate``, with those of the layer apart."""
+        cycles: Array = (self.dram_bits + rate * self.apart_cycles) / rate
+        return cycles
 
     def kept(self, way: Any) -> LeafWays:
         """The ways that an index array chooses; of one number the fields are single numbers and no arrays."""
@@ -94,9 +112,14 @@ class LeafWays:
         )
 
     @staticmethod
-    def of_one(tiles_pj: float, transfers_pj: float, noc_pj: float, tile_cycles: float) -> LeafWays:
-        """A single way. Infinite energy says that the layer cannot run so."""
-        return LeafWays(*np.array([[tiles_pj], [transfers_pj], [noc_pj], [tile_cycles]], np.float64))
+    def of_one(
+        parts_pj: tuple[float, float, float, float],
+        tile_cycles: float,
+        dram_bits: float,
+        apart_cycles: float = 0.0,
+    ) -> LeafWays:
+        """A single way; ``parts_pj``: the four energies, infinite where the layer cannot run so."""
+        return LeafWays(*np.array([[*parts_pj, tile_cycles, dram_bits, apart_cycles]], np.float64).T)
 
 
 @dataclass(frozen=True)
@@ -117,10 +140,20 @@ class LayerAsked:
 
 
 def ways_of(asked: LayerAsked, chip: Chip, run: RoundsOf) -> LeafWays:
-    """The ways to run a layer, on tiles, mapped on the whole chip and in a group; of infinite energy if it
-    cannot run."""
+    """The ways to run a layer on tiles and in a group; of infinite energy if there is none.
+
+    Where it is not known what the layer costs mapped on the whole chip, that is one of the ways, too.
+    """
     found = _outside_groups(asked, chip, run)
     return found.and_also(group_way(asked, chip, run)) if asked.grouped else found
+
+
+def whole_chip_way(cost: WholeChipCost, paid: Paid, chip: Chip, run: RoundsOf) -> LeafWays:
+    """The layer mapped on the whole chip at this ``cost`` of a round; ``paid``: see :mod:`.through_dram`."""
+    tiles_pj, transfers_pj, noc_pj, dram_pj = (run.rounds * part * ROUNDING for part in cost.parts_pj)
+    dram_pj += paid.read * chip.dram.read_pj_per_bit + paid.written * chip.dram.write_pj_per_bit
+    bits = paid.read + paid.written
+    return LeafWays.of_one((tiles_pj, transfers_pj, noc_pj, dram_pj), 0.0, bits, run.rounds * cost.cycles)
 
 
 def group_way(asked: LayerAsked, chip: Chip, run: RoundsOf) -> LeafWays:
@@ -138,51 +171,66 @@ def group_way(asked: LayerAsked, chip: Chip, run: RoundsOf) -> LeafWays:
     if layer.has_weights and tile.architecture is not None:
         pj += least_operand_pj(tile.architecture, layer.nest(1))
     operations = run.batch * layer.operations
-    fetched_pj = asked.moved.dram_read * hops_to_nearest(chip) * chip.noc.hop_pj_per_bit
-    return LeafWays.of_one(operations * pj, 0.0, fetched_pj, operations / units)
+    fetched_pj, written_pj, dram_pj = _moved_pj(asked.moved, chip)
+    parts = operations * pj, 0.0, fetched_pj + written_pj, dram_pj
+    return LeafWays.of_one(parts, operations / units, asked.moved.dram_bits)
+
+
+def _moved_pj(moved: Compulsory, chip: Chip) -> tuple[float, float, float]:
+    """The energy of links for what is read and for what is written, each bit to or from the nearest tile, and
+    that of DRAM."""
+    hops_pj, dram = hops_to_nearest(chip) * chip.noc.hop_pj_per_bit, chip.dram
+    dram_pj = moved.dram_read * dram.read_pj_per_bit + moved.dram_write * dram.write_pj_per_bit
+    return moved.dram_read * hops_pj, moved.dram_write * hops_pj, dram_pj
 
 
 def _outside_groups(asked: LayerAsked, chip: Chip, run: RoundsOf) -> LeafWays:
-    """The ways to run a layer on tiles and mapped on the whole chip, without other layers."""
+    """The ways to run a layer on tiles, and mapped on the whole chip if its cost there is not known."""
     layer, floor, moved = asked.layer, asked.floor, asked.moved
     hop_pj, buffer = chip.noc.hop_pj_per_bit, chip.tile.buffer
-    fetched_pj = moved.dram_read * hops_to_nearest(chip) * hop_pj
+    fetched_pj, written_pj, dram_pj = _moved_pj(moved, chip)
     known = isfinite(floor.whole_chip_tile_cycles)
     least_cycles = floor.whole_chip_tile_cycles if known else floor.tile_cycles
-    on_chip = LeafWays.of_one(run.batch * floor.whole_chip_pj, 0.0, fetched_pj, run.batch * least_cycles)
+    # A known cost on the whole chip is a way of its own (:func:`whole_chip_way`).
+    whole_chip_pj = inf if run.samples in floor.on_whole_chip else run.batch * floor.whole_chip_pj
+    parts = whole_chip_pj, 0.0, fetched_pj + written_pj, dram_pj
+    on_chip = LeafWays.of_one(parts, run.batch * least_cycles, moved.dram_bits)
     if asked.whole_chip_only or layer.needs_whole_chip:
         return on_chip
     emptied_pj = 0.0 if layer.has_weights else moved.emptied * buffer.read_pj_per_bit
     if floor.rows is None:
         filled_pj = moved.filled * buffer.write_pj_per_bit
-        least_pj = run.batch * floor.energy_pj
-        return LeafWays.of_one(
-            least_pj, filled_pj + emptied_pj, fetched_pj, run.batch * floor.tile_cycles
-        ).and_also(on_chip)
+        parts = run.batch * floor.energy_pj, filled_pj + emptied_pj, fetched_pj + written_pj, dram_pj
+        on_tiles = LeafWays.of_one(parts, run.batch * floor.tile_cycles, moved.dram_bits)
+        return on_tiles.and_also(on_chip)
     rows = floor.rows.kept(run.samples % floor.rows.batch == 0)
     filled, crossed = _filled_and_crossed(layer, chip, run, rows, moved)
     waiting = (chip.tiles - rows.tiles) * rows.batch / run.samples if asked.in_line else 0.0
+    same = np.ones(len(rows.batch))
     on_tiles = LeafWays(
         run.batch * (rows.energy_pj / rows.batch),
         filled * buffer.write_pj_per_bit + emptied_pj,
-        crossed * hop_pj,
+        crossed * hop_pj + written_pj,
+        dram_pj * same,
         run.batch * (rows.cycles * (rows.tiles + waiting) / rows.batch),
+        moved.dram_bits * same,
+        0.0 * same,
     )
-    return on_tiles.and_also(on_chip) if isfinite(floor.whole_chip_pj) or not len(rows.batch) else on_tiles
+    return on_tiles.and_also(on_chip) if isfinite(whole_chip_pj) or not len(rows.batch) else on_tiles
 
 
 Corner = tuple[float, float]
 """Energy and time, in any units."""
 
 
-def corners_of_sum(layers: Sequence[LeafWays]) -> list[Corner]:
-    """The corners of the lower left hull of (energy in pJ, tile-cycles) of all layers together.
+def corners_of_sum(layers: Sequence[tuple[Array, Array]]) -> list[Corner]:
+    """The corners of the lower left hull of (energy, time) of all layers together.
 
-    Each layer takes any of its ways. Corners come from the least energy on; a single infinite one says that
-    some layer cannot run. The hull of a sum of sets (their Minkowski sum) has the sides of all their hulls,
-    in the order of their slopes, from the steepest on.
+    ``layers``: the energies and the times of the ways of each, of which it takes any. Corners come from the
+    least energy on; a single infinite one says that some layer cannot run. The hull of a sum of sets (their
+    Minkowski sum) has the sides of all their hulls, in the order of their slopes, from the steepest on.
     """
-    hulls = [_hull(one.energy_pj, one.tile_cycles) for one in layers]
+    hulls = [_hull(*one) for one in layers]
     if not all(map(len, hulls)):
         return [(inf, inf)]
     sides = [(right - left) for hull in hulls for left, right in pairwise(hull)]
@@ -226,6 +274,35 @@ def above(corners: Sequence[Corner], least: float) -> list[Corner]:
     (energy, cycles), (further, fewer) = found[-1], below[0]
     part = (cycles - least) / (cycles - fewer)
     return [*found, (energy + part * (further - energy), least)]
+
+
+def in_both(one: Sequence[Corner], other: Sequence[Corner]) -> list[Corner]:
+    """The corners, and perhaps points on sides, of what is in both of two regions with these corners.
+
+    A region is all that has no less energy and no less time than some point of its lower left hull, so for
+    each energy from its first corner's on it has a least time; both have the larger of two such times.
+    """
+    start = max(one[0][0], other[0][0])
+    if start == inf:
+        return [(inf, inf)]
+    energies = sorted({start, *(energy for energy, _ in (*one, *other) if energy > start)})
+    times = [(_least_time(one, energy), _least_time(other, energy)) for energy in energies]
+    points = [(energy, max(both)) for energy, both in zip(energies, times, strict=True)]
+    for (left, right), (before, after) in zip(pairwise(energies), pairwise(times), strict=True):
+        ahead, behind = before[0] - before[1], after[0] - after[1]
+        if ahead * behind < 0:  # between two energies both times are straight lines, which cross here
+            part = ahead / (ahead - behind)
+            points.append((left + part * (right - left), before[0] + part * (after[0] - before[0])))
+    found: list[Corner] = []
+    for point in sorted(points):
+        if not found or point[1] < found[-1][1]:
+            found.append(point)
+    return found
+
+
+def _least_time(corners: Sequence[Corner], energy: float) -> float:
+    """The least time of a region at an ``energy`` that is no less than its first corner's."""
+    return float(np.interp(energy, [one for one, _ in corners], [time for _, time in corners]))
 
 
 def layers_in_line(graph: LayerGraph) -> frozenset[int]:

@@ -233,7 +233,9 @@ class TabledTileCosts:
         if key in self._floors:
             return self._floors[key]
         if not self._floor_is_known(*key, in_time):
-            return self.floor_of_work(layer, max(batches))
+            return replace(
+                self.floor_of_work(layer, max(batches)), on_whole_chip=self._known_on_whole_chip(*key[:2])
+            )
         self._floors[key] = table_floor(self, self.graph, *key)
         return self._floors[key]
 
@@ -326,6 +328,13 @@ class TabledTileCosts:
     def _knows_on_whole_chip(self, layer: int, batch: int) -> bool:
         """Whether the layer's cost on the whole chip is known; True where that is not offered."""
         return self.whole_chip is None or self.whole_chip.knows(self.graph.layers[layer], batch)
+
+    def _known_on_whole_chip(self, layer: int, batches: Sequence[int]) -> Mapping[int, WholeChipCost | None]:
+        """The costs of the layer on the whole chip that are known, by samples; empty where not offered."""
+        if self.whole_chip is None:
+            return {}
+        known = (batch for batch in batches if self._knows_on_whole_chip(layer, batch))
+        return {batch: self.on_whole_chip(layer, batch) for batch in known}
 
     def _tabled(self, request: Request) -> bool:
         """Whether all tile parts of a request are known or have been solved in this process."""

@@ -100,6 +100,9 @@ def test_trees_with_layers_on_the_whole_chip_are_not_below(graph: LayerGraph, on
                 mapped += sum(segment.whole_chip is not None for segment in found.segments)
                 assert found.energy_pj >= bounds.energy_pj
                 assert found.cycles >= bounds.cycles
+                for asked in ((1.0, 1.0), (2.0, 1.0), (1.0, 3.0)):
+                    value = Objective(*asked).value(found.energy_pj, found.cycles)
+                    assert value >= bounds.product(asked)
     assert fitting > how_many(3, thorough=8)
     assert mapped > how_many(3, thorough=8)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise, product
+from math import inf
 from random import Random
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 
 from costmodel.hardware.chip import Chip
 from costmodel.schedule.bounds.bounds import least_by_rounds
-from costmodel.schedule.bounds.leaves import LeafWays, above, corners_of_sum, layers_in_line
+from costmodel.schedule.bounds.leaves import above, corners_of_sum, in_both, layers_in_line
 from costmodel.schedule.evaluate import ChipEvaluator
 from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.tile_cost import FloorRows, TileRows
@@ -148,10 +149,10 @@ def test_the_hull_of_a_sum_is_that_of_all_sums() -> None:
     layers = []
     for _ in range(4):
         energy, cycles = random.integers(1, 20, (2, 5)).astype(float)
-        layers.append(LeafWays(energy, np.zeros(5), np.zeros(5), cycles))
+        layers.append((energy, cycles))
     sums = {
-        (sum(one.energy_pj[way] for one, way in zip(layers, ways, strict=True)),
-         sum(one.tile_cycles[way] for one, way in zip(layers, ways, strict=True)))
+        (sum(one[0][way] for one, way in zip(layers, ways, strict=True)),
+         sum(one[1][way] for one, way in zip(layers, ways, strict=True)))
         for ways in product(range(5), repeat=4)
     }  # fmt: skip
     corners = corners_of_sum(layers)
@@ -170,6 +171,26 @@ def test_what_is_above_a_least_time() -> None:
     assert above(corners, 0.0) == corners
     assert above(corners, 3.0) == [(1.0, 9.0), (2.0, 5.0), (3.0, 3.0)]
     assert above(corners, 10.0) == [(1.0, 10.0)]
+
+
+def test_what_is_in_two_regions() -> None:
+    """By hand, and against the least time at many energies."""
+    one, other = [(1.0, 9.0), (2.0, 5.0), (4.0, 1.0)], [(1.5, 6.0), (5.0, 2.5)]
+    assert in_both(one, [(1.5, 0.0)]) == [(1.5, 7.0), (2.0, 5.0), (4.0, 1.0)]
+    assert in_both(one, [(3.0, 2.0)]) == [(3.0, 3.0), (3.5, 2.0)]
+    assert in_both(one, [(inf, inf)]) == [(inf, inf)]
+    found = in_both(one, other)
+    assert found == in_both(other, one)
+    assert found[0] == (1.5, 7.0)
+    assert found[-1] == (5.0, 2.5)
+
+    def least_time(corners: Sequence[tuple[float, float]], energy: float) -> float:
+        energies, times = np.array(corners).T
+        return float(np.interp(energy, energies, times))
+
+    for energy in np.linspace(1.5, 6.0, 100):
+        least = max(least_time(one, energy), least_time(other, energy))
+        assert least_time(found, energy) == pytest.approx(least)
 
 
 def test_groups_of_rows_leave_out_parts_without_an_index() -> None:
