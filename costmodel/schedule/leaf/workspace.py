@@ -28,7 +28,7 @@ def prices_of(chip: Chip, exponents: tuple[float, float]) -> Any:
 
 def workspace_of(chip: Chip, streams: int) -> Any:
     """Empty arrays for leaves of up to so many ``streams``; see :class:`.leaf_values.Workspace`."""
-    from costmodel.schedule.leaf.kernels.leaf_values import StreamTables, Workspace
+    from costmodel.schedule.leaf.kernels.leaf_values import StreamTables, WatchedLink, Workspace
 
     of_groups = streams, chip.tiles
     return Workspace(
@@ -53,6 +53,7 @@ def workspace_of(chip: Chip, streams: int) -> Any:
         ),
         nearness_of(chip, streams),
         np.zeros((chip.columns, chip.rows, 2), np.int64),
+        WatchedLink(np.zeros(3, np.int64), np.zeros(1, np.int64), np.zeros(of_groups, np.int64)),
     )
 
 

@@ -26,6 +26,7 @@ from costmodel.schedule.leaf.kernels.links_kernel import load_dram, load_links
 from costmodel.schedule.leaf.kernels.nearness_kernel import find_nearness
 from costmodel.schedule.leaf.kernels.ranges_kernel import ANY
 from costmodel.schedule.leaf.kernels.transfer_kernel import count_hops, tighten
+from costmodel.schedule.leaf.kernels.watched_link_kernel import watch, watched_above
 from costmodel.schedule.leaf.partitions import factorizations
 from costmodel.schedule.leaf.streams import LeafRun, Placement, stream_row, streams_of
 from costmodel.schedule.leaf.workspace import workspace_of
@@ -46,7 +47,8 @@ def count(
 ) -> None:
     """Fill ``found``: the bound of all streams; hops; what all links carry; hops where at most as many are
     asked for as there are, or one less; the tightened bound; the most on a link along a column; and whether
-    more than that is on one, or more than one bit less.
+    more than that is on one, or more than one bit less. Of all links along rows: how many are above what they
+    carry, or not above one bit less, if they are watched, and how many carry what tiles send.
     """
     find_nearness(workspace, leaf, TILES)
     found[0] = prepare(workspace, leaf, table.parts[0])
@@ -65,10 +67,20 @@ def count(
     load_dram(workspace, placed)
     found[7] = column_above(workspace, placed, found[6])
     found[8] = column_above(workspace, placed, found[6] - 1)
+    for link in range(workspace.mesh.links.shape[0]):
+        if link % 4 in (NORTH, SOUTH):
+            continue
+        load_links(workspace, placed)
+        load = workspace.mesh.links[link]
+        watch(workspace, link)
+        load_dram(workspace, placed)
+        found[9] += watched_above(workspace, placed, load)
+        found[10] += load > 0 and not watched_above(workspace, placed, load - 1)
+        found[11] += load > workspace.mesh.links[link]
 
 
 def test_hops_are_what_links_carry_and_no_less_than_their_bound() -> None:
-    random, compared, moving, columns, joined = Random(29), 0, 0, 0, 0
+    random, compared, moving, columns, joined, watched = Random(29), 0, 0, 0, 0, 0
     for turn in range(600):
         on, batch = CHIPS[turn % len(CHIPS)], random.randint(1, 4)
         graph = _with_shared_heads(random_graph(random))
@@ -81,14 +93,16 @@ def test_hops_are_what_links_carry_and_no_less_than_their_bound() -> None:
             for parts, order in [_drawn(random, layer, theirs)]
         }
         found = _counted(random, on, graph, batch, producers)
-        bound, hops, with_links, enough, less, tight, on_column, above, above_less = found
+        bound, hops, with_links, enough, less, tight, on_column, *above, of_tiles = found
         assert bound <= tight <= hops == with_links == enough
         assert less > hops - 1
-        assert (above, above_less) == (0, 1)
+        assert above == [0, 1, 0, 0]
+        watched += of_tiles
         columns += on_column > 0
         compared, moving = compared + 1, moving + (hops > 0)
     assert moving > compared / 2
     assert columns > compared / 2
+    assert watched > compared
     assert joined > 20
 
 
@@ -132,6 +146,6 @@ def _counted(
         np.array([parts]), np.zeros(1), np.ones(1, np.int64), np.ones(1), *placement_orders()
     )
     cut = sum(int(part > 1) << axis for axis, part in enumerate(parts))
-    workspace, found = workspace_of(on, len(rows)), np.zeros(9, np.int64)
+    workspace, found = workspace_of(on, len(rows)), np.zeros(12, np.int64)
     count(workspace, leaf, table, random.randrange(int(table.counts[cut])), found)
     return [int(one) for one in found]

@@ -49,6 +49,11 @@ from costmodel.schedule.leaf.kernels.ranges_kernel import (
     volume,
 )
 from costmodel.schedule.leaf.kernels.transfer_kernel import count_hops, least_transfer, tighten
+from costmodel.schedule.leaf.kernels.watched_link_kernel import (
+    watch,
+    watch_nothing,
+    watched_above,
+)
 
 Array = NDArray[Any]
 Int = Any
@@ -81,6 +86,7 @@ def search(
     found, bounds = cheapest.found, cheapest.bounds
     found[FOUND.row], least = -1, below
     find_nearness(workspace, leaf, tiles_of(table.parts[0]))
+    watch_nothing(workspace.watched)
     for row in range(table.parts.shape[0]):
         hops = bound_hops(workspace, leaf, table.parts[row])
         dram = dram_bits(workspace, leaf, table.parts[row])
@@ -129,9 +135,9 @@ def try_placement(
 
     A placement is counted in three steps, because the loads of single links cost most of the time: at first
     only the sum over all links is known, and the busiest link carries at least their mean. For a placement
-    that this does not rule out the links along columns are counted, and only if these do not, either, all
-    links. Each count ends early where there are more hops, or more bits on one link, than the least value so
-    far allows.
+    that this does not rule out the one link is counted that is watched, then the links along columns, and
+    only if these do not, either, all links. Each count ends early where there are more hops, or more bits on
+    one link, than the least value so far allows.
     """
     row, number = which
     placed = placed_in_order(leaf, table, row, number)
@@ -144,10 +150,12 @@ def try_placement(
         return least
     most = most_on_a_link(workspace, leaf, table, prices, row, dram, hops, least)
     load_dram(workspace, placed)
-    if column_above(workspace, placed, most):
+    if watched_above(workspace, placed, most) or column_above(workspace, placed, most):
         return least
     add_links_of_tiles(workspace, placed, most)
-    busiest = busiest_link(workspace)
+    link = busiest_link(workspace)
+    busiest = workspace.mesh.links[link]
+    watch(workspace, link)
     if busiest > most:
         return least
     value = value_of(workspace, leaf, table, prices, row, dram, (hops, busiest))
@@ -182,6 +190,7 @@ def prepare(workspace: Workspace, leaf: KernelLeaf, parts: Array) -> Int:
     hops = bound_hops(workspace, leaf, parts)
     fill_overlaps(workspace, leaf, parts)
     workspace.tables.known[:] = 0
+    workspace.watched.known[0] = 0
     return hops
 
 
@@ -279,10 +288,11 @@ def most_on_a_link(
 
 @inlined
 def busiest_link(workspace: Workspace) -> Int:
-    """Bits times ports on the busiest link, once the loads of links are known."""
-    busiest: Int = 0
-    for link in range(workspace.mesh.links.shape[0]):
-        busiest = max(busiest, workspace.mesh.links[link])
+    """The busiest link, once the loads of links are known; the first of equal ones."""
+    links, busiest = workspace.mesh.links, 0
+    for link in range(links.shape[0]):
+        if links[link] > links[busiest]:
+            busiest = link
     return busiest
 
 

@@ -86,6 +86,19 @@ class Nearness(NamedTuple):
     links: Array
 
 
+class WatchedLink(NamedTuple):
+    """A link along a row that is counted before all others (``watched_link_kernel.py``).
+
+    ``at`` [3]: the column and row of the tile that it leaves, and its direction, negative for no link.
+    ``known`` [1]: whether ``passing`` is filled for this link and partition. ``passing`` [streams, tiles]:
+    for each group of ranges the bits of its senders that come to the link on their way to tiles beyond it.
+    """
+
+    at: Array
+    known: Array
+    passing: Array
+
+
 class Workspace(NamedTuple):
     """A chip's mesh, and the arrays that hold one partition while it is counted.
 
@@ -104,6 +117,7 @@ class Workspace(NamedTuple):
 
     ``tables``: what no placement order changes. ``nearness``: what no partition changes. ``columns`` [X, Y,
     2]: loads of the links to the north and south of each tile, while these are counted by themselves.
+    ``watched``: the one link that is counted before those.
     """
 
     mesh: Mesh
@@ -122,6 +136,7 @@ class Workspace(NamedTuple):
     tables: StreamTables
     nearness: Nearness
     columns: Array
+    watched: WatchedLink
 
 
 class LeafPlacement(NamedTuple):

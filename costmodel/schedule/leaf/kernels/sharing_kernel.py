@@ -111,7 +111,8 @@ def search_sharing(
                 continue
             load_links(workspace, placed)
             _load_weights(workspace, placed, shared, row_now)
-            value = value_of(workspace, leaf, table, prices, row_now, dram, (hops, busiest_link(workspace)))
+            busiest = workspace.mesh.links[busiest_link(workspace)]
+            value = value_of(workspace, leaf, table, prices, row_now, dram, (hops, busiest))
             if value < least or (value == least and row_now < found[FOUND.row]):
                 least = value
                 found[FOUND.row], found[FOUND.order] = row_now, number
