@@ -170,10 +170,10 @@ def pipelined(children: Sequence[NodeRuns], stages: Sequence[int], subbatches: i
 
 def _arrays(children: Sequence[NodeRuns], chip: Chip) -> tuple[Any, Any, Any]:
     """What the compiled functions take: the runs of the children, rates, and runs to fill."""
-    from costmodel.schedule.starts_kernel import Rates, Runs
+    from costmodel.schedule.starts_kernel import BitRates, Runs
 
     of_all = Runs(np.array([one.numbers for one in children]), np.array([one.loads for one in children]))
-    rates = Rates(chip.dram.bits_per_cycle, chip.noc.link_bits_per_cycle * len(chip.ports))
+    rates = BitRates(chip.dram.bits_per_cycle, chip.noc.link_bits_per_cycle * len(chip.ports))
     return of_all, rates, Runs(np.empty_like(of_all.numbers[0]), np.empty_like(of_all.loads[0]))
 
 

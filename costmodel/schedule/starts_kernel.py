@@ -48,7 +48,7 @@ class Runs(NamedTuple):
     loads: Array
 
 
-class Rates(NamedTuple):
+class BitRates(NamedTuple):
     """What DRAM moves in a cycle, in bits, and what a link does, in bits times DRAM ports."""
 
     dram: int
@@ -64,7 +64,7 @@ class Turns(NamedTuple):
 
 
 @entry
-def join_in_turn(children: Runs, subbatches: Int, rates: Rates, found: Runs) -> None:
+def join_in_turn(children: Runs, subbatches: Int, rates: BitRates, found: Runs) -> None:
     """Fill ``found`` with the runs of a T cut, as :func:`.starts.turns` has them."""
     last = _in_turn(children, LATER, False, rates, found.loads[LATER, DURING])
     if subbatches == 1:
@@ -86,7 +86,7 @@ def join_in_turn(children: Runs, subbatches: Int, rates: Rates, found: Runs) -> 
 
 
 @called
-def _in_turn(children: Runs, which: Int, again: Truth, rates: Rates, during: Array) -> Turns:
+def _in_turn(children: Runs, which: Int, again: Truth, rates: BitRates, during: Array) -> Turns:
     """Children in turn, once the data of the first one is there.
 
     While a child computes DRAM takes its outputs and brings what the next child needs; links do, too.
@@ -123,7 +123,7 @@ def _in_turn(children: Runs, which: Int, again: Truth, rates: Rates, during: Arr
 
 @inlined
 def _join(
-    children: Runs, which: Int, own: Turns, running: Int, subbatches: Int, rates: Rates, found: Runs
+    children: Runs, which: Int, own: Turns, running: Int, subbatches: Int, rates: BitRates, found: Runs
 ) -> None:
     """Fill in the cut's batch, whose first sub-batch is ``which`` of the children, in turn as ``own`` says.
 
@@ -149,7 +149,7 @@ def _join(
 
 @entry
 def join_pipelined(
-    children: Runs, stages: Array, subbatches: Int, rates: Rates, passing: Array, found: Runs
+    children: Runs, stages: Array, subbatches: Int, rates: BitRates, passing: Array, found: Runs
 ) -> None:
     """Fill ``found`` with the runs of an S cut, as :func:`.starts.pipelined` has them.
 
@@ -191,7 +191,7 @@ def join_pipelined(
 
 
 @called
-def _period(children: Runs, rates: Rates, together: Array) -> Int:
+def _period(children: Runs, rates: BitRates, together: Array) -> Int:
     """Cycles of a sub-batch for which all stages run at a time.
 
     Fills ``together`` [links] with what links carry in them.
@@ -212,7 +212,7 @@ def _period(children: Runs, rates: Rates, together: Array) -> Int:
 
 
 @called
-def _filled(children: Runs, stages: Array, passing: Array, rates: Rates, loads: Array) -> Int:
+def _filled(children: Runs, stages: Array, passing: Array, rates: BitRates, loads: Array) -> Int:
     """Cycles until the last stage has been through once, from the moment when the fetch begins.
 
     Stages fetch one after the other. ``passing`` [stages]: the cycles from the start of each until the next
@@ -240,13 +240,13 @@ def _filled(children: Runs, stages: Array, passing: Array, rates: Rates, loads: 
 
 
 @inlined
-def _cycles(dram_bits: Int, busiest: Int, rates: Rates) -> Int:
+def _cycles(dram_bits: Int, busiest: Int, rates: BitRates) -> Int:
     """Cycles that DRAM needs for so many bits, and the busiest link for its bits times ports."""
     return max((dram_bits + rates.dram - 1) // rates.dram, (busiest + rates.link - 1) // rates.link)
 
 
 @inlined
-def _on_links(loads: Array, rates: Rates) -> Int:
+def _on_links(loads: Array, rates: BitRates) -> Int:
     """Cycles that the busiest of all links needs."""
     busiest: Int = 0
     for link in range(loads.shape[0]):

@@ -44,7 +44,7 @@ from solvers.schedule.chip_model import ChipModel
 from solvers.schedule.in_turn import CountedSegment, keep
 from solvers.schedule.problem import ScheduleProblem, ScheduleSolution, answer, no_tree
 
-VERSION = "10"
+VERSION = "11"
 
 MOST_LAYERS = 6
 """The largest network: with each further layer there are about ten times as many trees."""

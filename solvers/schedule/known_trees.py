@@ -23,7 +23,7 @@ from solvers.schedule.problem import ScheduleProblem, ScheduleSolution, TreeCost
 from solvers.schedule.tiles.cost_table import TabledTileCosts, TileCostsNeeded
 from solvers.schedule.tiles.layer_parts import Request
 
-VERSION = "10"
+VERSION = "11"
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from solvers.schedule.set.solving import solve_by_annealing
 
 __all__ = ["VERSION", "Params", "solve"]
 
-VERSION = "18"
+VERSION = "19"
 DEFAULT = Params()
 
 

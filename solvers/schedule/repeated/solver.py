@@ -27,7 +27,7 @@ from solvers.schedule.repeated.trees import joined, renamed
 from solvers.schedule.tiles.cost_table import TabledTileCosts, TileCostsNeeded
 from solvers.schedule.tiles.layer_parts import Request
 
-VERSION = "1"
+VERSION = "2"
 
 Solve = Callable[[ScheduleProblem, Budget, Any], Outcome[ScheduleSolution]]
 """A schedule solver: problem, budget and its parameters."""

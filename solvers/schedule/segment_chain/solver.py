@@ -55,7 +55,7 @@ from solvers.schedule.segment_chain.joining import joined
 from solvers.schedule.segment_chain.params import Params
 from solvers.schedule.segment_chain.rearranging import rearranged
 
-VERSION = "13"
+VERSION = "14"
 DEFAULT = Params()
 
 NOT_ALL = "not all segments were counted"
