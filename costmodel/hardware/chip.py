@@ -261,6 +261,11 @@ class Chip:
         """How many links there are: two between neighbours, one for each direction."""
         return 2 * ((self.columns - 1) * self.rows + self.columns * (self.rows - 1))
 
+    @property
+    def link_port_bits_per_cycle(self) -> int:
+        """What a link carries in a cycle, in bits times ports, in which loads of links are counted."""
+        return self.noc.link_bits_per_cycle * len(self.ports)
+
     def least_cycles(self, dram_bits: int, busiest: int, runs: int = 1) -> int:
         """The least cycles of one of ``runs`` equal runs, given the traffic of all of them together.
 
@@ -269,7 +274,7 @@ class Chip:
         DRAM nor that link can be faster than its rate.
         """
         dram = -(-dram_bits // (self.dram.bits_per_cycle * runs))
-        return max(dram, -(-busiest // (self.noc.link_bits_per_cycle * len(self.ports) * runs)))
+        return max(dram, -(-busiest // (self.link_port_bits_per_cycle * runs)))
 
 
 def _check(value: Any, where: str, whole: tuple[str, ...]) -> None:

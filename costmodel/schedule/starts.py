@@ -173,7 +173,7 @@ def _arrays(children: Sequence[NodeRuns], chip: Chip) -> tuple[Any, Any, Any]:
     from costmodel.schedule.starts_kernel import BitRates, Runs
 
     of_all = Runs(np.array([one.numbers for one in children]), np.array([one.loads for one in children]))
-    rates = BitRates(chip.dram.bits_per_cycle, chip.noc.link_bits_per_cycle * len(chip.ports))
+    rates = BitRates(chip.dram.bits_per_cycle, chip.link_port_bits_per_cycle)
     return of_all, rates, Runs(np.empty_like(of_all.numbers[0]), np.empty_like(of_all.loads[0]))
 
 

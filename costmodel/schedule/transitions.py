@@ -464,8 +464,8 @@ def _waiting(before: Ending, asked: Sequence[tuple[_FirstData, tuple[Array, Arra
     sizes = np.repeat([one.bits for one, _ in asked], moments) * part
     loads = np.repeat([one.loads for one, _ in asked], moments, axis=0) * part[:, None]
     taken = (sizes[order].cumsum() + before.dram_busy_bits(times, rate)) / rate
-    link_rate = chip.noc.link_bits_per_cycle * len(chip.ports)
-    on_links = loads[order].cumsum(axis=0).max(axis=1) / link_rate + before.links_busy(times)
+    on_busiest = loads[order].cumsum(axis=0).max(axis=1) / chip.link_port_bits_per_cycle
+    on_links = on_busiest + before.links_busy(times)
     return max(0, ceil(float((np.maximum(taken, on_links) - times).max(initial=0))))
 
 

@@ -67,8 +67,8 @@ ALONE = -1
 """No source is sent together with this one."""
 
 
-def joined_sources(graph: LayerGraph, number: int) -> tuple[int, ...]:
-    """For each source of a layer the first of those that are sent together with it, or ``ALONE``.
+def joined_sources(graph: LayerGraph, number: int, sources: Sequence[Source]) -> tuple[int, ...]:
+    """For each of a layer's ``sources`` the first of those that are sent together with it, or ``ALONE``.
 
     These are weights that one layer computes for several groups of output channels, such as the keys of
     heads that share them (grouped-query attention):
@@ -79,7 +79,6 @@ def joined_sources(graph: LayerGraph, number: int) -> tuple[int, ...]:
     Where parts need the same box of such a layer's outputs, for whichever head, that box is one message to
     all of their tiles. It is sent once for each part along other axes that needs something else, as ever.
     """
-    sources = sources_of(graph, number, 1)
     members: dict[int, list[int]] = defaultdict(list)
     space = graph.layers[number].space(1)
     for at, source in enumerate(sources):

@@ -168,7 +168,7 @@ def streams_of(graph: LayerGraph, number: int) -> tuple[Stream, ...]:
     """All data of a layer: weights, then inputs in the order of their channels, then outputs."""
     found = []
     sources = sources_of(graph, number, 1)
-    for source, joined in zip(sources, joined_sources(graph, number), strict=True):
+    for source, joined in zip(sources, joined_sources(graph, number, sources), strict=True):
         first, end = source.box[0]
         if source.producer is not None:
             # All channels of the producer, also those that are not read: its parts are known by its own

@@ -228,11 +228,9 @@ class SegmentMessages:
 
         A tile that needs a box for several heads gets it once.
         """
-        placed, sources = (
-            self._placed[self._graph.layers[number].name],
-            sources_of(self._graph, number, batch),
-        )
-        joined = joined_sources(self._graph, number)
+        placed = self._placed[self._graph.layers[number].name]
+        sources = sources_of(self._graph, number, batch)
+        joined = joined_sources(self._graph, number, sources)
         for at, source in enumerate(sources):
             if joined[at] in (ALONE, at):
                 ranges = placed.reading(source)

@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from costmodel.schedule.layer_graph.graph import LayerGraph
-from costmodel.schedule.layer_graph.sources import joined_sources
+from costmodel.schedule.layer_graph.sources import joined_sources, sources_of
 
 NO_READER = 1 << 62
 """The last reader of a layer whose outputs are the network's."""
@@ -77,7 +77,7 @@ class _Channels(NamedTuple):
 def _sizes(graph: LayerGraph, number: int) -> Hashable:
     """What a layer is by itself, and which of its heads share weights that another layer makes."""
     layer = graph.layers[number]
-    joined = joined_sources(graph, number)[: len(layer.weight_producers)]
+    joined = joined_sources(graph, number, sources_of(graph, number, 1))[: len(layer.weight_producers)]
     plain = replace(layer, name="", external_c=0, producers=(), weight_producers=(), channels=())
     return plain, not layer.weight_producers, joined
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from costmodel.compiled import entry
 from costmodel.schedule.layer_graph.element_bits import ElementBits
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
-from costmodel.schedule.layer_graph.sources import ALONE, joined_sources
+from costmodel.schedule.layer_graph.sources import ALONE, joined_sources, sources_of
 from costmodel.schedule.leaf.geometry import kernel_space, placement_orders
 from costmodel.schedule.leaf.kernels.columns_kernel import column_above
 from costmodel.schedule.leaf.kernels.leaf_kernel import placed_in_order, prepare
@@ -84,7 +84,7 @@ def test_hops_are_what_links_carry_and_no_less_than_their_bound() -> None:
     for turn in range(600):
         on, batch = CHIPS[turn % len(CHIPS)], random.randint(1, 4)
         graph = _with_shared_heads(random_graph(random))
-        joined += max(joined_sources(graph, len(graph.layers) - 1)) > ALONE
+        joined += _joins(graph, len(graph.layers) - 1)
         # Of the leaf's two runs the producer may have made both in one of its own.
         theirs = random.choice((batch, 2 * batch))
         producers = {
@@ -104,6 +104,11 @@ def test_hops_are_what_links_carry_and_no_less_than_their_bound() -> None:
     assert columns > compared / 2
     assert watched > compared
     assert joined > 20
+
+
+def _joins(graph: LayerGraph, number: int) -> bool:
+    """Whether some sources of a layer are sent together."""
+    return max(joined_sources(graph, number, sources_of(graph, number, 1))) > ALONE
 
 
 def _with_shared_heads(graph: LayerGraph) -> LayerGraph:

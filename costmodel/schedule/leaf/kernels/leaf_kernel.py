@@ -133,10 +133,10 @@ def try_placement(
     ``which``: the row of the table and the number of its order. ``dram``: bits read and written. ``least``:
     the least value so far; the result is that after this placement.
 
-    A placement is counted in three steps, because the loads of single links cost most of the time: at first
+    A placement is counted in four steps, because the loads of single links cost most of the time: at first
     only the sum over all links is known, and the busiest link carries at least their mean. For a placement
-    that this does not rule out the one link is counted that is watched, then the links along columns, and
-    only if these do not, either, all links. Each count ends early where there are more hops, or more bits on
+    that this does not rule out the link that is watched is counted, then the links along columns, and only if
+    these do not, either, all links. Each count ends early where there are more hops, or more bits on
     one link, than the least value so far allows.
     """
     row, number = which

@@ -65,6 +65,7 @@ def watched_above(workspace: Workspace, placed: LeafPlacement, most: Int) -> Tru
     at = watched.at
     if at[DIRECTION] == NO_LINK:
         return False
+    # senders are the same in all placement orders of a partition, so what passes is noted only once for them
     if not watched.known[0]:
         for number in range(streams.shape[0]):
             if streams[number, COLUMN.direct]:
