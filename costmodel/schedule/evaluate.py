@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
-from operator import is_
+from functools import cached_property, reduce
+from operator import is_, or_
 from typing import NamedTuple, TypeVar
 
 from costmodel.errors import InputError
@@ -18,14 +18,15 @@ from costmodel.schedule.fused_groups.cost import GroupCosts
 from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.leaf.leaf import LeafSearch
 from costmodel.schedule.reductions import segment_reduction_violations
-from costmodel.schedule.row_bands import segment_band_violations
+from costmodel.schedule.row_bands import leaf_bands, segment_band_violations
 from costmodel.schedule.segment.known_nodes import KnownNodes
 from costmodel.schedule.segment.node_cost import NodeCost
+from costmodel.schedule.segment.planned_nodes import PlannedNode, PlannedNodes, members
 from costmodel.schedule.segment.segment import CostAsIfFitting, SegmentEvaluation
 from costmodel.schedule.tile_cost import TileCosts
 from costmodel.schedule.transitions import KnownTransitions, MostSaved, Transition
 from costmodel.schedule.tree.segment_flow import SegmentFlow, Wiring
-from costmodel.schedule.tree.tree import Cut, TreeNode, leaves, rounds_of_segments
+from costmodel.schedule.tree.tree import Cut, TreeNode, rounds_of_segments
 from costmodel.schedule.tree.validity import NotPossibleError, violations
 
 PartT = TypeVar("PartT")
@@ -35,14 +36,15 @@ MOST_REMEMBERED = 50_000
 
 @dataclass(frozen=True)
 class _Segment:
-    """A valid segment: its layers, the layers outside of it whose outputs it reads, and what it costs.
+    """A valid segment, and what it costs; the cost is the reason instead where it cannot run.
 
-    The cost is the reason instead where it cannot run.
+    ``layers``, ``needs``: the sets of its layers, and of those outside of it whose outputs it reads
+    (:mod:`.segment.planned_nodes`).
     """
 
     node: TreeNode
-    layers: frozenset[str]
-    needs: frozenset[str]
+    layers: int
+    needs: int
     cost: NodeCost | NotPossibleError
 
 
@@ -80,6 +82,7 @@ class _Shared(NamedTuple):
     """What an evaluator and its quick one remember together: it depends on no prices that either asks for."""
 
     search: LeafSearch
+    planned: PlannedNodes
     nodes: KnownNodes
     transitions: KnownTransitions
 
@@ -107,14 +110,14 @@ class ChipEvaluator:
     ) -> None:
         self.graph, self.chip, self.batch = graph, chip, batch
         self._groups, self._priced = groups, quick_with is None
+        self._wiring = Wiring.of(graph.producers)
         self._shared = quick_with or _Shared(
             LeafSearch(graph, chip, tile_costs, exponents),
+            PlannedNodes(self._wiring, tile_costs.normalized_cycles),
             KnownNodes(),
             KnownTransitions(chip, graph.producers),
         )
-        self._search, self._nodes, self._transitions = self._shared
-        self._wiring = Wiring.of(graph.producers)
-        self._normalized = cache(tile_costs.normalized_cycles)
+        self._search, self._planned, self._nodes, self._transitions = self._shared
         self._by_value: dict[TreeNode, _Segment] = {}
         self._by_identity: dict[int, _Segment] = {}
         self._recent: tuple[_EvaluatedTree, ...] = ()
@@ -211,14 +214,14 @@ class ChipEvaluator:
         known = self._by_value.get(segment)
         if known is not None:
             return CostAsIfFitting(_possible(known), True)
-        names, needs, evaluation = self._evaluation(segment, segment)
+        planned = self._valid(segment, segment)
         try:
-            found = evaluation.as_if_fitting()
+            found = self._evaluation(planned).as_if_fitting()
         except NotPossibleError as reason:
-            self._remember(_Segment(segment, names, needs, NotPossibleError(*reason.args)))
+            self._remember(_segment(planned, NotPossibleError(*reason.args)))
             raise
         if found.fits:
-            self._remember(_Segment(segment, names, needs, found.cost))
+            self._remember(_segment(planned, found.cost))
         return found
 
     def remembered(self) -> Iterator[tuple[frozenset[str], NodeCost]]:
@@ -228,7 +231,8 @@ class ChipEvaluator:
         """
         for segment in self._by_value.values():
             if isinstance(segment.cost, NodeCost):
-                yield segment.layers, segment.cost
+                names = [self.graph.layers[number].name for number in members(segment.layers)]
+                yield frozenset(names), segment.cost
         if self.quick is not self:
             yield from self.quick.remembered()
 
@@ -261,34 +265,33 @@ class ChipEvaluator:
 
     def _counted(self, tree: TreeNode, node: TreeNode) -> _Segment:
         """A new segment; where it is not valid, the reasons given are those of the whole ``tree``."""
-        names, needs, evaluation = self._evaluation(tree, node)
+        planned = self._valid(tree, node)
         try:
-            return _Segment(node, names, needs, evaluation.cost())
+            return _segment(planned, self._evaluation(planned).cost())
         except NotPossibleError as reason:
             # That a segment cannot run is remembered like a cost: searches come back to such segments often.
-            return _Segment(node, names, needs, NotPossibleError(*reason.args))
+            return _segment(planned, NotPossibleError(*reason.args))
 
-    def _evaluation(
-        self, tree: TreeNode, node: TreeNode
-    ) -> tuple[frozenset[str], frozenset[str], SegmentEvaluation]:
-        """The layers of a segment, those outside that they read, and what evaluates it.
+    def _valid(self, tree: TreeNode, node: TreeNode) -> PlannedNode:
+        """What is known of a segment without tiles.
 
-        InputError where it is not valid, with the reasons of the whole ``tree``.
+        InputError with the reasons of the whole ``tree`` where the segment is not valid.
         """
-        names = frozenset(leaf.layer for leaf in leaves(node))
-        producers = self.graph.producers
-        # Producers outside of the segment do not matter to its form: their outputs are in DRAM.
-        inside = {name: [one for one in producers[name] if one in names] for name in names & producers.keys()}
-        if violations(node, inside, node.batch, segment=True):
-            self._refuse(violations(tree, producers, tree.batch))
-        self._refuse(segment_band_violations(node, self.graph))
-        self._refuse(segment_reduction_violations(node, self.graph))
-        needs = frozenset(one for name in names for one in producers[name]) - names
-        flow = SegmentFlow(node, self._wiring)
-        evaluation = SegmentEvaluation(
-            self._search, node, flow, self._normalized, self._nodes, self._groups, self._priced
-        )
-        return names, needs, evaluation
+        planned = self._planned.of(node)
+        if not planned.is_segment:
+            self._refuse(violations(tree, self.graph.producers, tree.batch))
+        if planned.banded:
+            self._refuse(segment_band_violations(node, self.graph))
+        if planned.reduced:
+            self._refuse(segment_reduction_violations(node, self.graph))
+        return planned
+
+    def _evaluation(self, planned: PlannedNode) -> SegmentEvaluation:
+        """What evaluates a valid segment."""
+        node, bands = planned.node, None
+        if planned.banded:
+            bands = leaf_bands(self.graph, SegmentFlow(node, self._wiring), node)
+        return SegmentEvaluation(self._search, planned, self._nodes, self._groups, self._priced, bands)
 
     def _fit_together(self, tree: TreeNode, segments: Sequence[_Segment]) -> bool:
         """Whether valid segments make a valid tree: batches, and every layer once and after its producers."""
@@ -296,21 +299,21 @@ class ChipEvaluator:
         batch = tree.batch // rounds
         if tree.batch % rounds or (isinstance(tree, Cut) and tree.kind == "T" and tree.bands > 1):
             return False
-        seen: set[str] = set()
+        seen = 0
         for segment in segments:
-            if (
-                segment.node.batch != batch
-                or not segment.needs <= seen
-                or not seen.isdisjoint(segment.layers)
-            ):
+            if segment.node.batch != batch or segment.needs & ~seen or segment.layers & seen:
                 return False
             seen |= segment.layers
-        return tree.batch == self.batch and len(seen) == len(self.graph.layers)
+        return tree.batch == self.batch and seen.bit_count() == len(self.graph.layers)
 
     def _refuse(self, reasons: Sequence[str]) -> None:
         """InputError with the first reasons, if there are any."""
         if reasons:
             raise InputError("schedule", f"a valid tree of {self.graph.name}", "; ".join(reasons[:3]))
+
+
+def _segment(planned: PlannedNode, cost: NodeCost | NotPossibleError) -> _Segment:
+    return _Segment(planned.node, planned.layers, planned.producers, cost)
 
 
 def _possible(segment: _Segment) -> NodeCost:
@@ -338,12 +341,12 @@ def _take_the_place(new: Sequence[_Segment], common: _Common) -> bool:
     """
     before, first, last = common
     replaced = before.segments[first : len(before.segments) - last]
-    missing = set().union(*[one.layers for one in replaced])
-    seen = set().union(*[one.layers for one in before.segments[:first]])
+    missing = reduce(or_, [one.layers for one in replaced], 0)
+    seen = reduce(or_, [one.layers for one in before.segments[:first]], 0)
     samples = before.segments[0].node.batch
     for segment in new:
-        if segment.node.batch != samples or not segment.needs <= seen or not segment.layers <= missing:
+        if segment.node.batch != samples or segment.needs & ~seen or segment.layers & ~missing:
             return False
         seen |= segment.layers
-        missing -= segment.layers
+        missing ^= segment.layers
     return not missing

@@ -18,7 +18,7 @@ pass it on (:mod:`.sharing`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
@@ -85,8 +85,7 @@ class LeafSearch:
     """Finds the cheapest way for leaves of one network on one chip, and remembers what it found.
 
     ``tile_costs``: what partitions cost within tiles. ``exponents``: n and m of the objective E^n D^m.
-    ``whole_chip_only``: the numbers of the layers that are never cut among tiles. ``makers``: for each stream
-    of a layer's data the name of the layer that makes it; None: it is no layer's. ``leaks``: whether some
+    ``whole_chip_only``: the numbers of the layers that are never cut among tiles. ``leaks``: whether some
     leaf that was found has tiles that leak.
     """
 
@@ -98,11 +97,6 @@ class LeafSearch:
         self.whole_chip_only = frozenset(
             number for number, layer in enumerate(graph.layers) if layer.needs_whole_chip
         )
-        names = [layer.name for layer in graph.layers]
-        self.makers: Mapping[str, Sequence[str | None]] = {
-            name: [None if stream.producer is None else names[stream.producer] for stream in layer.streams]
-            for name, layer in zip(names, self.layers, strict=True)
-        }
         self._first_of_shape = same_shapes(graph)
         self.leaks = False
         self._known = Remembered[tuple[Any, ...], LeafCost | FitsNowhere](MOST_REMEMBERED)

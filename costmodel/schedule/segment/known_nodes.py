@@ -2,35 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from costmodel.schedule.leaf.leaf_cost import LeafCost
+from costmodel.schedule.leaf.streams import Placement
 from costmodel.schedule.remembered import Remembered
-from costmodel.schedule.segment.node_cost import NodeCost
-from costmodel.schedule.tree.tree import TreeNode
+from costmodel.schedule.segment.node_cost import NodeCost, Sent
 
 MOST_REMEMBERED = 30_000
 """How many nodes are remembered, which bounds the memory that they take."""
 MOST_ARRAYS = 10_000
 """How many costs that have arrays of their own are remembered; leaves share theirs with others."""
-
-
-@dataclass(frozen=True)
-class PlannedNode:
-    """What is known of a node before it is given tiles."""
-
-    node: TreeNode
-    cycles: float
-    """Its normalized processing time: the cycles of a sample as if one tile did all of its work."""
-    least_tiles: int
-    """The fewest tiles on which it can run."""
-    children: tuple[PlannedNode, ...] = ()
-    stages: tuple[int, ...] = ()
-    """[children] of an S cut: the pipeline stage, counted from 0, in which each child starts."""
-    cuts: int = 0
-    """How many cuts there are in its sub-tree, itself included."""
 
 
 @dataclass(frozen=True)
@@ -42,13 +26,27 @@ class BufferOverflow:
     """What it would cost if it did."""
 
 
+class KnownSubTree(NamedTuple):
+    """The cost of a cut on its tiles, or why it is not possible.
+
+    ``overflowed``: whether some cut of it fits only because leaves stream their weights. ``placements``: of
+    its layers from which leaves outside of it read over the NoC.
+    """
+
+    found: NodeCost | str
+    overflowed: bool
+    placements: Mapping[int, Placement]
+
+
 class KnownNodes:
     """The costs on tiles of all nodes of all segments that were evaluated before.
 
     A search changes a segment at one spot, so most of its nodes cost what they did. A leaf is known by
     everything that its cost depends on. A cut is known by the ids of its children's costs, which stand for
     all that is below it. The children's costs are remembered with the cut, so they stay alive and none of
-    their ids can come to mean another cost. A node that is not possible is remembered by the reason.
+    their ids can come to mean another cost. In front of that, a cut is known by its place: its tiles, and
+    what comes to it and goes from it. Then nothing below it is looked at. A node that is not possible is
+    remembered by the reason.
     """
 
     def __init__(self) -> None:
@@ -57,8 +55,8 @@ class KnownNodes:
         self._cuts = Remembered[tuple[Any, ...], tuple[Sequence[NodeCost], NodeCost | BufferOverflow]](
             MOST_ARRAYS
         )
-        self._timed = Remembered[tuple[int, ...], tuple[NodeCost, Sequence[Any], NodeCost]](MOST_ARRAYS)
-        self._planned = Remembered[int, PlannedNode](MOST_REMEMBERED)
+        self._timed = Remembered[tuple[int, ...], tuple[NodeCost, Sent, NodeCost]](MOST_ARRAYS)
+        self._sub_trees = Remembered[tuple[Any, ...], KnownSubTree](MOST_ARRAYS)
 
     def leaf(self, key: tuple[Any, ...]) -> NodeCost | str | None:
         """The cost of the leaf known by ``key``, or why it is not possible; None if it is not known."""
@@ -94,21 +92,17 @@ class KnownNodes:
             found = self._cuts.add(of_children, (children, count()))
         return found[1]
 
-    def timed(self, cost: NodeCost, parts: Sequence[Any]) -> NodeCost | None:
-        """The node with its times, which depend on its ``cost`` and these ``parts`` (:mod:`.times`); None if
-        they are not known.
+    def timed(self, cost: NodeCost, sent: Sent, count: Callable[[], NodeCost]) -> NodeCost:
+        """The node with its times, which depend on its ``cost`` and what its layers have ``sent`` to leaves
+        outside of it (:mod:`.times`).
         """
-        found = self._timed.get((id(cost), *map(id, parts)))
-        return None if found is None else found[2]
+        key = id(cost), *[part for layer, links in sent for part in (layer, id(links))]
+        found = self._timed.get(key)
+        if found is None:
+            # With what its ids are of, which stays alive so.
+            found = self._timed.add(key, (cost, sent, count()))
+        return found[2]
 
-    def add_timed(self, cost: NodeCost, parts: Sequence[Any], found: NodeCost) -> NodeCost:
-        """Remember a node with its times, with what its ids are of, which stays alive so."""
-        return self._timed.add((id(cost), *map(id, parts)), (cost, parts, found))[2]
-
-    def planned(self, node: TreeNode) -> PlannedNode | None:
-        """The plan of this very object, or None if it is new or was forgotten."""
-        return self._planned.get(id(node))
-
-    def plan(self, planned: PlannedNode) -> None:
-        """Remember the plan of a node. The plan keeps the node alive, so its id cannot mean another node."""
-        self._planned.add(id(planned.node), planned)
+    def sub_tree(self, key: tuple[Any, ...], count: Callable[[], KnownSubTree]) -> KnownSubTree:
+        """What is known of a node with all below it; ``key`` is everything that it depends on."""
+        return self._sub_trees.get(key) or self._sub_trees.add(key, count())

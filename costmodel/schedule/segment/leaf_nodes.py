@@ -16,8 +16,8 @@ from costmodel.schedule.leaf.streams import FREE, BufferPrices, LeafRun, Placeme
 from costmodel.schedule.row_bands import LeafBands
 from costmodel.schedule.segment.buffers import Held, leaf_held, overflow_reason, streamed
 from costmodel.schedule.segment.known_nodes import KnownNodes
-from costmodel.schedule.segment.node_cost import NodeCost
-from costmodel.schedule.tree.segment_flow import SegmentFlow
+from costmodel.schedule.segment.node_cost import NodeCost, Sent
+from costmodel.schedule.segment.planned_nodes import Coming, PlannedNode
 from costmodel.schedule.tree.tree import Leaf
 from costmodel.schedule.tree.validity import NotPossibleError
 
@@ -25,51 +25,69 @@ Array = NDArray[Any]
 
 
 class LeafNodes:
-    """Evaluates the leaves of one segment, which runs ``batch`` samples and has the data flow ``flow``.
+    """Evaluates the leaves of one segment, which runs ``batch`` samples.
 
     ``bands``: the bands of rows of each layer, by number; empty for a segment without bands.
 
-    The leaves of a tree are in topological order from left to right, and are asked for in that order. The
-    placement of each is kept, because the layers that read its outputs fetch them from these tiles.
+    The leaves of a tree are in topological order from left to right, and are asked for in that order.
+    ``placements``: that of each layer, by number, because the layers that read its outputs fetch them from
+    these tiles.
     """
 
     def __init__(
-        self,
-        search: LeafSearch,
-        flow: SegmentFlow,
-        known: KnownNodes,
-        batch: int,
-        bands: Mapping[int, LeafBands],
+        self, search: LeafSearch, known: KnownNodes, batch: int, bands: Mapping[int, LeafBands]
     ) -> None:
-        self._search, self._flow, self._known = search, flow, known
+        self._search, self._known = search, known
         self._batch, self._bands = batch, bands
         self._chip, self._graph = search.chip, search.graph
-        self._placements: dict[int, Placement] = {}
+        self.placements: dict[int, Placement] = {}
+
+    def key(self, coming: Coming) -> tuple[int, ...]:
+        """What a node's cost depends on of all that comes to it over the NoC."""
+        # Equal placements are one object, which the leaf search never forgets. So its id stands for it, and
+        # is faster to hash.
+        placements = self.placements
+        return tuple([part for number, cuts in coming for part in (number, id(placements[number]), cuts)])
 
     def cost(
-        self, leaf: Leaf, first: int, tiles: int, prices: BufferPrices, may_share: bool = False
+        self,
+        planned: PlannedNode,
+        first: int,
+        tiles: int,
+        prices: BufferPrices,
+        may_share: bool = False,
+        coming: Coming = (),
+        going: int = 0,
     ) -> NodeCost:
         """What a leaf costs on the tiles ``first`` to ``first + tiles - 1``, as cheap as it can be there.
 
         The leaf pins or streams its weights, whichever costs it less, or tiles share them where they
-        ``may_share``. ``prices``: of the bits of buffers that it takes.
+        ``may_share``. ``prices``: of the bits of buffers that it takes. ``coming``: whose outputs it reads
+        over the NoC; ``going``: the layers that read its own so. Outputs that others read, or none, go to
+        DRAM.
         Raises NotPossibleError where no partition fits.
         """
-        layer, flow, placements = self._graph.index[leaf.layer], self._flow, self._placements
-        numbers = flow.sources.get(layer, ())
-        # Equal placements are one object, which the leaf search never forgets. So its id stands for it, and
-        # is faster to hash.
-        near = tuple(
-            [(number, id(placements[number]), flow.cuts_between(number, layer)) for number in numbers]
-        )
-        to_dram, bands = layer in flow.written, self._bands.get(layer)
+        leaf, (layer,), placements = planned.node, planned.numbers, self.placements
+        assert isinstance(leaf, Leaf)
+        to_dram, bands = not planned.consumers or planned.consumers != going, self._bands.get(layer)
         may_share = may_share and leaf.reduced == 1
         if leaf.reduced > 1:  # its weights are pinned, and its partition is the cheapest
             prices = FREE
         elif prices.kept and not self._search.layers[layer].has_parameters:
             prices = BufferPrices(0.0, prices.running)  # it keeps nothing between runs
-        where = (layer, leaf.batch, first, tiles, self._batch, to_dram, prices, near)
-        key = (*where, bands, leaf.reduced, may_share)
+        where = (
+            layer,
+            leaf.batch,
+            first,
+            tiles,
+            self._batch,
+            to_dram,
+            prices,
+            bands,
+            leaf.reduced,
+            may_share,
+        )
+        key = (*where, *self.key(coming))
         found = self._known.leaf(key)
         if found is None:
             runs = self._batch // leaf.batch
@@ -84,7 +102,7 @@ class LeafNodes:
                 may_share=may_share,
                 prices=prices,
             )
-            found = self._searched(leaf, layer, run, {number: placements[number] for number in numbers})
+            found = self._searched(leaf, layer, run, dict(coming))
             self._known.add_leaf(key, found)
         if isinstance(found, str):
             raise NotPossibleError(found)
@@ -92,15 +110,13 @@ class LeafNodes:
         placements[layer] = found.leaf.placement
         return found
 
-    def _searched(
-        self, leaf: Leaf, layer: int, run: LeafRun, producers: Mapping[int, Placement]
-    ) -> NodeCost | str:
+    def _searched(self, leaf: Leaf, layer: int, run: LeafRun, coming: Mapping[int, int]) -> NodeCost | str:
         """The cost of a leaf that was not evaluated before, or why it is not possible.
 
-        ``producers``: the placements of the layers whose outputs come over the NoC. A producer outside of the
-        segment is not among them: its outputs come from DRAM.
+        ``coming``: the layers whose outputs come over the NoC, and how many cuts further up each of them is.
+        The outputs of other producers come from DRAM.
         """
-        cost = self._search.cost(layer, run, producers)
+        cost = self._search.cost(layer, run, {number: self.placements[number] for number in coming})
         if cost is None and run.tiles % leaf.reduced:
             return (
                 f"{leaf.layer}: its input channels are in {leaf.reduced} parts, which do not divide "
@@ -114,24 +130,30 @@ class LeafNodes:
         # Where the data of each stream comes from: how many cuts further up, or from DRAM.
         levels = tuple(
             [
-                self._flow.cuts_between(stream.producer, layer) if stream.producer in producers else -1
+                coming.get(stream.producer, -1)
                 for stream in self._search.layers[layer].streams
                 if stream.producer is not None
             ]
         )
-        found = self._known.alike(cost, levels, lambda: self._counted(leaf, layer, run, cost, producers))
+        found = self._known.alike(cost, levels, lambda: self._counted(leaf, layer, run, cost, coming))
         if isinstance(found, str):
             # The reason may name another leaf.
-            held = self._held(layer, cost, producers)
+            held = self._held(layer, cost, coming)
             return overflow_reason(leaf.layer, held.most, self._chip.tile.buffer)
-        return found if found.node is leaf else found.but(node=leaf)
+        return found if found.node is leaf else found.but(node=leaf, received=self._received(layer, cost))
+
+    def _received(self, layer: int, cost: LeafCost) -> Sent:
+        """What a leaf gets over the NoC, by the layers that make it."""
+        streams = self._search.layers[layer].streams
+        made = [(streams[number].producer, links) for number, links in cost.received]
+        return tuple([(producer, links) for producer, links in made if producer is not None])
 
     def _counted(
-        self, leaf: Leaf, layer: int, run: LeafRun, cost: LeafCost, producers: Mapping[int, Placement]
+        self, leaf: Leaf, layer: int, run: LeafRun, cost: LeafCost, coming: Mapping[int, int]
     ) -> NodeCost | str:
         """The cost of a leaf of which the search found ``cost``, or why it does not fit the buffers."""
         tiles = run.tiles
-        held = self._held(layer, cost, producers)
+        held = self._held(layer, cost, coming)
         if reason := overflow_reason(leaf.layer, held.most, self._chip.tile.buffer):
             return reason
         return NodeCost(
@@ -145,6 +167,7 @@ class LeafNodes:
             busy=run.runs * (tiles * cost.tile_cycles - _waiting_for_sums(tiles, cost)),
             links=cost.links,
             held=held,
+            received=self._received(layer, cost),
             leaf=cost,
         )
 
@@ -156,8 +179,8 @@ class LeafNodes:
         dram_pj += cost.dram_write_bits * dram.write_pj_per_bit
         return cost.tiles_pj, cost.transfers_pj, hop_bits * noc.hop_pj_per_bit, dram_pj
 
-    def _held(self, layer: int, cost: LeafCost, producers: Mapping[int, Placement]) -> Held:
-        """The bits that a leaf holds: pinned weights, inputs from DRAM and inputs from ``producers``.
+    def _held(self, layer: int, cost: LeafCost, coming: Mapping[int, int]) -> Held:
+        """The bits that a leaf holds: pinned weights, inputs from DRAM and inputs ``coming`` from producers.
 
         Inputs from producers are sorted by the number of cuts between producer and consumer, because a
         producer further up the tree sends its data earlier (:class:`.buffers.Held`).
@@ -167,10 +190,10 @@ class LeafNodes:
         for stream, held in zip(self._search.layers[layer].streams, cost.held, strict=True):
             if stream.pinned:
                 weights = held
-            elif stream.producer is not None and stream.producer in producers:
+            elif stream.producer is not None and stream.producer in coming:
                 # Index 0 is filled by siblings; missing indices in between are zeros, since the cuts add up
                 # levels by position.
-                above = self._flow.cuts_between(stream.producer, layer)
+                above = coming[stream.producer]
                 arriving += [np.zeros_like(held)] * (above + 1 - len(arriving))
                 arriving[above] = arriving[above] + held
             elif stream.kind != "outputs":

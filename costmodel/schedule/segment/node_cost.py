@@ -16,6 +16,9 @@ from costmodel.schedule.tree.tree import TreeNode
 from costmodel.schedule.whole_chip.cost import WholeChipCost
 
 Array = NDArray[Any]
+Sent = tuple[tuple[int, Array], ...]
+"""What tiles send to those of other leaves: the number of each layer whose outputs it is, and for one of the
+leaves that get some of these the bits times ports on each link."""
 ENERGY_PARTS = ("tiles", "transfers", "noc", "dram")
 """The parts of a segment's energy: within tiles, between tiles' buffers and the NoC, on links, in DRAM."""
 
@@ -48,6 +51,8 @@ class NodeCost:
     chip, whose links are in ``whole_chip``."""
     held: Held
     """Bits in the tiles' buffers."""
+    received: Sent = ()
+    """What its leaves get over the NoC of layers outside of it."""
     runs: NodeRuns | None = None
     """How the node runs its first batch, which brings the weights, and each later one. None for a leaf mapped
     on the whole chip, and until the whole segment is known (:mod:`.times`)."""

@@ -8,7 +8,7 @@ for pairs of segments (``transitions.py``).
 The evaluation has two passes:
 
 1. From the leaves up, each node gets its normalized processing time (its cycles on a single tile) and the
-   least number of tiles that it needs (``_planned``).
+   least number of tiles that it needs (:mod:`.planned_nodes`).
 2. From the top down, S cuts divide their tiles among their children by these two numbers, and every leaf is
    searched on its tiles. On the way back the costs are added up (``_node``).
 
@@ -36,7 +36,7 @@ says what runs either way.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple
@@ -49,7 +49,7 @@ from costmodel.schedule.fused_groups.cost import GroupCosts, GroupLayerCost
 from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.leaf.leaf import LeafSearch
 from costmodel.schedule.leaf.streams import FREE, BufferPrices
-from costmodel.schedule.row_bands import leaf_bands
+from costmodel.schedule.row_bands import LeafBands
 from costmodel.schedule.segment.allocation import allocate
 from costmodel.schedule.segment.buffers import (
     Held,
@@ -58,9 +58,10 @@ from costmodel.schedule.segment.buffers import (
     held_on_the_way,
     overflow_reason,
 )
-from costmodel.schedule.segment.known_nodes import BufferOverflow, KnownNodes, PlannedNode
+from costmodel.schedule.segment.known_nodes import BufferOverflow, KnownNodes, KnownSubTree
 from costmodel.schedule.segment.leaf_nodes import LeafNodes
 from costmodel.schedule.segment.node_cost import NodeCost, running_pj, runs_on_tiles
+from costmodel.schedule.segment.planned_nodes import Coming, PlannedNode
 from costmodel.schedule.segment.scarce_buffers import (
     MOST_RISES,
     Prices,
@@ -71,7 +72,6 @@ from costmodel.schedule.segment.scarce_buffers import (
     streaming,
 )
 from costmodel.schedule.segment.times import timed
-from costmodel.schedule.tree.segment_flow import SegmentFlow
 from costmodel.schedule.tree.tree import Cut, Leaf, TreeNode, leaves
 from costmodel.schedule.tree.validity import NotPossibleError
 
@@ -103,6 +103,22 @@ class LeavesAsked(NamedTuple):
     tight: list[TightCut] | None = None
 
 
+class _Place(NamedTuple):
+    """Where a node of a segment is: on the tiles numbered ``first`` to ``first + tiles - 1``.
+
+    ``once``: no cut above it has several sub-batches, so it runs a single time for each batch of the segment.
+    Then no later run needs its weights, and they may leave the buffers (:func:`.buffers.cut_in_time`).
+    ``coming``: what comes to it over the NoC from outside of it. ``going``: the set of the layers outside of
+    it that read its outputs over the NoC (:mod:`.planned_nodes`).
+    """
+
+    first: int
+    tiles: int
+    once: bool
+    coming: Coming = ()
+    going: int = 0
+
+
 class _Priced(NamedTuple):
     """A segment at some prices, as if it fitted: its cost, and the cuts that leave no room for addresses."""
 
@@ -120,32 +136,29 @@ class CostAsIfFitting(NamedTuple):
 class SegmentEvaluation:
     """Evaluates one segment.
 
-    ``flow``: the segment's data flow. ``normalized``: the cycles that one sample of a layer, given by its
-    number, takes on one tile. ``known``: the nodes of all segments that were evaluated before, which this
-    evaluation looks up and adds to. ``groups``: costs of layers that are mapped together; None where that is
-    not offered. ``priced``: whether prices of bits choose the leaves where it overflows; without, it may cost
-    more, or not be possible.
+    ``planned``: what is known of it without tiles. ``known``: the nodes of all segments that were evaluated
+    before, which this evaluation looks up and adds to. ``groups``: costs of layers that are mapped together;
+    None where that is not offered. ``priced``: whether prices of bits choose the leaves where it overflows;
+    without, it may cost more, or not be possible. ``bands``: the bands of rows of each layer, by number;
+    None for a segment without bands.
     """
 
     def __init__(
         self,
         search: LeafSearch,
-        segment: TreeNode,
-        flow: SegmentFlow,
-        normalized: Callable[[int], float],
+        planned: PlannedNode,
         known: KnownNodes,
         groups: GroupCosts | None = None,
         priced: bool = True,
+        bands: Mapping[int, LeafBands] | None = None,
     ) -> None:
         self._priced, self._overflowed = priced, False
-        self._search, self._flow, self._normalized, self._known = search, flow, normalized, known
-        self._groups = groups
-        self._segment = segment
+        self._search, self._planned, self._known, self._groups = search, planned, known, groups
+        self._segment = planned.node
         self._chip: Chip = search.chip
         self._roomy = int((1 - ROOM) * self._chip.tile.buffer.size_bits)
         self._graph: LayerGraph = search.graph
-        bands = leaf_bands(self._graph, flow, segment)
-        self._leaves = LeafNodes(search, flow, known, segment.batch, bands)
+        self._leaves = LeafNodes(search, known, planned.node.batch, bands or {})
 
     def cost(self) -> NodeCost:
         """The segment's cost; NotPossibleError where it does not fit the buffers, tiles or PEs."""
@@ -168,9 +181,10 @@ class SegmentEvaluation:
         """
         if isinstance(self._segment, Leaf) or self._together is not None:
             return CostAsIfFitting(self.cost(), True)
-        planned, found, fits = self._planned_on_tiles(), [], True
+        self._refuse_whole_chip_only()
+        found, fits = [], True
         for may_share in self._ways:
-            if (priced := self._tried(planned, {}, may_share)) is not None:
+            if (priced := self._tried({}, may_share)) is not None:
                 found.append(priced.cost)
                 fits = fits and self._fits(priced)
         if not found:
@@ -182,37 +196,36 @@ class SegmentEvaluation:
         """Whether tiles may share weights, in the ways that are counted."""
         return (False, True) if self._search.tile_costs.shares_weights else (False,)
 
-    def _planned_on_tiles(self) -> PlannedNode:
-        """The plan of the whole segment; NotPossibleError where a layer cannot run on tiles."""
+    def _refuse_whole_chip_only(self) -> None:
+        """NotPossibleError where a layer cannot run on tiles."""
         needing = self._search.whole_chip_only
-        if whole_chip_only := [number for number in self._flow.layers if number in needing]:
-            name = self._graph.layers[whole_chip_only[0]].name
+        if needing and (found := [number for number in self._planned.numbers if number in needing]):
+            name = self._graph.layers[found[0]].name
             raise NotPossibleError(f"{name}: runs only mapped on the whole chip, as a segment of its own")
-        return self._planned(self._segment, 0)
 
     def _layer_by_layer(self) -> NodeCost:
         """The cost of a cut whose layers hand on their outputs whole; NotPossibleError as above."""
-        planned = self._planned_on_tiles()
-        found = [self._on_tiles(planned, may_share) for may_share in self._ways]
+        self._refuse_whole_chip_only()
+        found = [self._on_tiles(may_share) for may_share in self._ways]
         possible = [one for one in found if isinstance(one, NodeCost)]
         if not possible:
             raise NotPossibleError(found[0])
         return min(possible, key=self._objective)
 
-    def _on_tiles(self, planned: PlannedNode, may_share: bool) -> NodeCost | str:
+    def _on_tiles(self, may_share: bool) -> NodeCost | str:
         """The cost of the whole segment where tiles may or may not share weights, or why it does not fit."""
         self._overflowed, reason, found = False, "", None
         try:
-            found = self._in_all(self._root(planned, LeavesAsked(at_no_price, may_share, may_stream=True)))
+            found = self._in_all(self._root(LeavesAsked(at_no_price, may_share, may_stream=True)))
         except NotPossibleError as error:
             # Not the exception itself: its traceback leads back to this evaluation, and only Python's search
             # for garbage could free it. The first reason counts, as it speaks of the cheapest leaves.
             self._overflowed, reason = True, str(error)
         if self._overflowed and self._priced:
-            found = self._at_prices(planned, may_share, found)
+            found = self._at_prices(may_share, found)
         return reason if found is None else found
 
-    def _at_prices(self, planned: PlannedNode, may_share: bool, found: NodeCost | None) -> NodeCost | None:
+    def _at_prices(self, may_share: bool, found: NodeCost | None) -> NodeCost | None:
         """The cost of a segment that overflows, with as little price on bits of buffers as lets it fit.
 
         ``found``: its cost where children of cuts that overflow stream, which counts as well. None: it does
@@ -222,31 +235,27 @@ class SegmentEvaluation:
         ways = [] if found is None else [found]
         if found is None:
             try:
-                least = self._root(planned, LeavesAsked(fewest_bits, may_share))
+                least = self._root(LeavesAsked(fewest_bits, may_share))
             except NotPossibleError:
                 return None
             ways.append(self._in_all(least))
         scarce = ScarceBuffers(self._roomy)
         lower: Mapping[str, BufferPrices] = {}
         for _ in range(MOST_RISES):
-            priced = self._tried(planned, scarce.prices, may_share)
+            priced = self._tried(scarce.prices, may_share)
             if priced is None:
                 break
             if self._fits(priced):
                 ways.append(priced.cost)
             if not priced.tight:
-                ways += self._between(planned, scarce, lower, may_share)
+                ways += self._between(scarce, lower, may_share)
                 break
             lower = scarce.prices
             scarce.rise(priced.tight, self._objective(priced.cost) ** (1 / sum(self._search.exponents)))
         return min(ways, key=self._with_room)
 
     def _between(
-        self,
-        planned: PlannedNode,
-        scarce: ScarceBuffers,
-        lower: Mapping[str, BufferPrices],
-        may_share: bool,
+        self, scarce: ScarceBuffers, lower: Mapping[str, BufferPrices], may_share: bool
     ) -> Iterator[NodeCost]:
         """The costs of a segment at prices between those at which it fits and ``lower`` ones at which it does
         not; only where it fits at these, too.
@@ -259,7 +268,7 @@ class SegmentEvaluation:
         higher, part = scarce.prices, 1 / 2
         for _ in range(2 if may_share else 1):
             scarce.fall(part)
-            priced = self._tried(planned, scarce.prices, may_share)
+            priced = self._tried(scarce.prices, may_share)
             fits = priced is not None and not priced.tight
             if priced is not None and self._fits(priced):
                 yield priced.cost
@@ -271,22 +280,20 @@ class SegmentEvaluation:
         while enough - too_few > 1:
             count = (too_few + enough) // 2
             some = {**lower, **{leaf: higher[leaf] for leaf in rising[:count]}}
-            priced = self._tried(planned, some, may_share)
+            priced = self._tried(some, may_share)
             if priced is not None and self._fits(priced):
                 yield priced.cost
             fits = priced is not None and not priced.tight
             too_few, enough = (too_few, count) if fits else (count, enough)
 
-    def _tried(
-        self, planned: PlannedNode, prices: Mapping[str, BufferPrices], may_share: bool
-    ) -> _Priced | None:
+    def _tried(self, prices: Mapping[str, BufferPrices], may_share: bool) -> _Priced | None:
         """The cost of the segment at these prices of its leaves, as if it fitted; None where some leaf does
         not fit by itself.
         """
         tight: list[TightCut] = []
         asked = LeavesAsked(lambda leaf, _: prices.get(leaf, FREE), may_share, tight=tight)
         try:
-            return _Priced(self._in_all(self._root(planned, asked)), tight)
+            return _Priced(self._in_all(self._root(asked)), tight)
         except NotPossibleError:
             return None
 
@@ -299,12 +306,12 @@ class SegmentEvaluation:
         """E^n D^m, more where a segment leaves no room for addresses, so that it has to be much cheaper."""
         return self._objective(cost) * (1.0 if cost.held.most <= self._roomy else TIGHT)
 
-    def _root(self, planned: PlannedNode, asked: LeavesAsked) -> NodeCost:
-        return self._node(planned, 0, self._chip.tiles, True, asked)
+    def _root(self, asked: LeavesAsked) -> NodeCost:
+        return self._node(self._planned, _Place(0, self._chip.tiles, True), asked)
 
     def _in_all(self, cost: NodeCost) -> NodeCost:
         """The cost of a segment with its first fetch, and with what leaks."""
-        found = self._fetched_first(timed(cost, self._chip, self._search.makers, self._known))
+        found = self._fetched_first(timed(cost, self._planned, (), self._chip, self._known))
         # Leakage comes last: tiles leak for the time of the whole segment, which is known only now.
         return _leaking(found, found.cycles) if self._search.leaks else found
 
@@ -330,8 +337,8 @@ class SegmentEvaluation:
             return on_chip
         try:
             may_share = self._search.tile_costs.shares_weights
-            alone = self._leaves.cost(leaf, 0, self._chip.tiles, FREE, may_share)
-            on_tiles = timed(alone, self._chip, self._search.makers, self._known)
+            alone = self._leaves.cost(self._planned, 0, self._chip.tiles, FREE, may_share)
+            on_tiles = timed(alone, self._planned, (), self._chip, self._known)
             # A chip of one tile is a stack of levels and costs what a mapping on that stack costs, to which
             # the first words arrive without a wait.
             if self._chip.tiles > 1:
@@ -368,7 +375,7 @@ class SegmentEvaluation:
         """The segment as a group of layers that are mapped together; None where it is none."""
         if self._groups is None or not _in_turn_once(self._segment):
             return None
-        names = frozenset(self._graph.layers[number].name for number in self._flow.layers)
+        names = frozenset(self._graph.layers[number].name for number in self._planned.numbers)
         cost = self._groups.cost(names, self._segment.batch)
         if cost is None:
             return None
@@ -405,63 +412,50 @@ class SegmentEvaluation:
         energy, cycles = self._search.exponents
         return float(running_pj(cost, self._chip) ** energy * cost.cycles**cycles)
 
-    def _planned(self, node: TreeNode, number: int) -> PlannedNode:
-        """The node's normalized processing time and least tiles, from its leaves up (SET, section 3.3.2).
-
-        A T cut takes the sum of its children's times. An S cut does too, as if one tile ran them in turn, but
-        fill and drain make tiles wait: with sb sub-batches and s stages before the last one, sb + s periods
-        pass for sb periods of work, so the sum is multiplied by (sb + s) / sb. A T cut needs as many tiles as
-        its most demanding child, an S cut as all its children together.
-
-        ``number``: the number of a cut in the segment's flow; a leaf ignores it. The result depends on the
-        node's sub-tree only, so a node that an earlier segment had is looked up.
-        """
-        found = self._known.planned(node)
-        if found is None:
-            found = self._newly_planned(node, number)
-            self._known.plan(found)
-        return found
-
-    def _newly_planned(self, node: TreeNode, number: int) -> PlannedNode:
-        """The plan of a node that is not known yet; parameters as for :meth:`_planned`."""
-        if isinstance(node, Leaf):
-            return PlannedNode(node, self._normalized(self._graph.index[node.layer]), node.reduced)
-        stages = tuple(self._flow.stages[number])
-        # The flow numbers cuts from the top down and left to right, so a child's number is its parent's, plus
-        # one, plus all cuts of the children to the left.
-        children, cuts = [], 1
-        for child in node.children:
-            children.append(self._planned(child, number + cuts))
-            cuts += children[-1].cuts
-        cycles = sum(child.cycles for child in children)
-        if node.kind == "T":
-            least = max(child.least_tiles for child in children)
-        else:
-            cycles = cycles * (node.child_runs + max(stages)) / node.child_runs
-            least = sum(child.least_tiles for child in children)
-        return PlannedNode(node, cycles, least, tuple(children), stages, cuts)
-
-    def _node(self, planned: PlannedNode, first: int, tiles: int, once: bool, asked: LeavesAsked) -> NodeCost:
-        """The cost of a node on the tiles numbered ``first`` to ``first + tiles - 1``.
-
-        ``once``: no cut above the node has several sub-batches, so the node runs a single time for each batch
-        of the segment. Then no later run needs its weights, and they may leave the buffers
-        (:func:`.buffers.cut_in_time`).
-        """
+    def _node(self, planned: PlannedNode, place: _Place, asked: LeavesAsked) -> NodeCost:
+        """The cost of a node in its place."""
         node = planned.node
         if isinstance(node, Leaf):
-            return self._leaves.cost(node, first, tiles, asked.prices(node.layer, once), asked.may_share)
-        once_below = once and node.child_runs == 1
-        key = (node.kind, node.batch, node.subbatches, node.bands, self._segment.batch, once, planned.stages)
+            first, tiles, once, coming, going = place
+            prices = asked.prices(node.layer, once)
+            return self._leaves.cost(planned, first, tiles, prices, asked.may_share, coming, going)
+        # Cuts without room are asked for one by one, and what bands need of a leaf depends on all others.
+        if asked.tight is not None or self._planned.banded:
+            return self._of_cut(planned, node, place, asked)
+        first, tiles, once, coming, going = place
+        key = (planned, first, tiles, once, going, self._segment.batch, asked, *self._leaves.key(coming))
+        known = self._known.sub_tree(key, lambda: self._sub_tree(planned, node, place, asked))
+        self._overflowed = self._overflowed or known.overflowed
+        if isinstance(known.found, str):
+            raise NotPossibleError(known.found)
+        self._leaves.placements.update(known.placements)
+        return known.found
+
+    def _sub_tree(self, planned: PlannedNode, cut: Cut, place: _Place, asked: LeavesAsked) -> KnownSubTree:
+        """The cost of a cut that is not known in this place."""
+        before, self._overflowed = self._overflowed, False
+        try:
+            found: NodeCost | str = self._of_cut(planned, cut, place, asked)
+        except NotPossibleError as reason:
+            found = str(reason)
+        overflowed, self._overflowed = self._overflowed, before
+        # Leaves of a cut that is not possible have no readers.
+        read = () if isinstance(found, str) else planned.read_by(place.going)
+        return KnownSubTree(found, overflowed, {number: self._leaves.placements[number] for number in read})
+
+    def _of_cut(self, planned: PlannedNode, cut: Cut, place: _Place, asked: LeavesAsked) -> NodeCost:
+        """The cost of a cut, with all nodes below it looked at."""
+        once = place.once
+        key = (cut.kind, cut.batch, cut.subbatches, cut.bands, self._segment.batch, once, planned.stages)
         # A T cut that runs once holds its weights among ``busy`` (:func:`.buffers.cut_in_time`), which does
         # not tell them apart, and so it is tried.
-        fetched = once and node.kind == "T" and node.child_runs == 1
+        fetched = once and cut.kind == "T" and cut.child_runs == 1
         each, reason = [asked] * len(planned.children), ""
         while True:
             refusing = asked.tight is None and not (fetched or reason)
-            children = self._children(planned, first, tiles, once_below, each, refusing)
+            children = self._children(planned, place, each, refusing)
             # ``partial`` binds the children of this try.
-            count = partial(self._joined, node, children, planned.stages, once)
+            count = partial(self._joined, cut, children, planned, once)
             found = self._known.cut(key, children, count)
             if asked.tight is not None:
                 cost = found if isinstance(found, NodeCost) else found.cost
@@ -488,37 +482,35 @@ class SegmentEvaluation:
         return [lacks[one.first_tile, one.tiles] for one in cut.children]
 
     def _children(
-        self,
-        planned: PlannedNode,
-        first: int,
-        tiles: int,
-        once: bool,
-        each: Sequence[LeavesAsked],
-        refusing: bool,
+        self, planned: PlannedNode, place: _Place, each: Sequence[LeavesAsked], refusing: bool
     ) -> list[NodeCost]:
-        """The costs of a cut's children, of which ``each`` is asked something; ``once`` as in :meth:`_node`.
+        """The costs of a cut's children, of which ``each`` is asked something.
 
         ``refusing``: a T cut is refused as soon as two children in a row do not fit, and the rest is not
         evaluated (nor mapped).
         """
-        if isinstance(planned.node, Cut) and planned.node.kind == "S":
-            return self._side_by_side(planned, first, tiles, once, each)
-        costs: list[NodeCost] = []
+        cut, (first, tiles, once, coming, going) = planned.node, place
+        assert isinstance(cut, Cut)
+        once = once and cut.child_runs == 1
+        in_turn, costs = cut.kind == "T", list[NodeCost]()
+        given = [tiles] * len(planned.children) if in_turn else self._side_by_side(planned, tiles)
         size = self._chip.tile.buffer.size_bits
-        for child, asked in zip(planned.children, each, strict=True):
-            cost = self._node(child, first, tiles, once, asked)
+        for index, child in enumerate(planned.children):
+            flow = planned.coming(index, coming), planned.going(index, going)
+            cost = self._node(child, _Place(first, given[index], once, *flow), each[index])
             # mostly the fullest tiles of both tell that it fits
-            if refusing and costs and costs[-1].held.most_busy + cost.held.most_coming > size:
+            if in_turn and refusing and costs and costs[-1].held.most_busy + cost.held.most_coming > size:
                 most = held_on_the_way(costs[-1].held, cost.held)
-                if reason := overflow_reason(_name(planned.node), most, self._chip.tile.buffer):
+                if reason := overflow_reason(_name(cut), most, self._chip.tile.buffer):
                     raise NotPossibleError(reason)
             costs.append(cost)
+            first += 0 if in_turn else given[index]
         return costs
 
     def _joined(
-        self, node: Cut, children: Sequence[NodeCost], stages: Sequence[int], once: bool
+        self, node: Cut, children: Sequence[NodeCost], planned: PlannedNode, once: bool
     ) -> NodeCost | BufferOverflow:
-        """The cost of a cut with these children, or why they do not fit; ``once`` as in :meth:`_node`."""
+        """The cost of a cut with these children, or why they do not fit; ``once`` as in :class:`_Place`."""
         holding = [child.held for child in children]
         if node.kind == "T":
             held = cut_in_time(holding, node.child_runs, once)
@@ -526,13 +518,11 @@ class SegmentEvaluation:
             held = cut_in_space(holding, node.child_runs)
         buffer = self._chip.tile.buffer
         if reason := overflow_reason(_name(node), held.most, buffer):
-            return BufferOverflow(reason, self._cut(node, children, stages, held))
-        return self._cut(node, children, stages, held)
+            return BufferOverflow(reason, self._cut(node, children, planned, held))
+        return self._cut(node, children, planned, held)
 
-    def _side_by_side(
-        self, planned: PlannedNode, first: int, tiles: int, once: bool, each: Sequence[LeavesAsked]
-    ) -> list[NodeCost]:
-        """The costs of an S cut's children: each gets the next tiles by number, from left to right."""
+    def _side_by_side(self, planned: PlannedNode, tiles: int) -> Sequence[int]:
+        """How many tiles each child of an S cut gets: the next ones by number, from left to right."""
         weights = [child.cycles for child in planned.children]
         given = allocate(tiles, weights, [child.least_tiles for child in planned.children])
         if given is None:
@@ -540,14 +530,11 @@ class SegmentEvaluation:
                 f"{_name(planned.node)}: its children need {planned.least_tiles} tiles side by side "
                 f"and have {tiles}"
             )
-        costs = []
-        for child, asked, count in zip(planned.children, each, given, strict=True):
-            costs.append(self._node(child, first, count, once, asked))
-            first += count
-        return costs
+        return given
 
-    def _cut(self, cut: Cut, children: Sequence[NodeCost], stages: Sequence[int], held: Held) -> NodeCost:
+    def _cut(self, cut: Cut, children: Sequence[NodeCost], planned: PlannedNode, held: Held) -> NodeCost:
         """The sum of the children's costs; the bits held of a cut are no sum, and given. Times come later."""
+        own = planned.layers
         tiles, transfers, noc, dram = map(sum, zip(*[child.parts_pj for child in children], strict=True))
         return NodeCost(
             node=cut,
@@ -560,8 +547,9 @@ class SegmentEvaluation:
             busy=sum([child.busy for child in children]),
             links=np.add.reduce([child.links for child in children]),
             held=held,
+            received=tuple([one for child in children for one in child.received if not own >> one[0] & 1]),
             children=tuple(children),
-            stages=tuple(stages),
+            stages=planned.stages,
         )
 
 

@@ -6,73 +6,48 @@ depends on their own partitions and placements, so times are the last thing that
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from numpy.typing import NDArray
 
 from costmodel.hardware.chip import Chip
 from costmodel.schedule.segment.known_nodes import KnownNodes
-from costmodel.schedule.segment.node_cost import NodeCost, runs_on_tiles
+from costmodel.schedule.segment.node_cost import NodeCost, Sent, runs_on_tiles
+from costmodel.schedule.segment.planned_nodes import PlannedNode
 from costmodel.schedule.starts import pipelined, turns
-from costmodel.schedule.tree.tree import Cut, Leaf
+from costmodel.schedule.tree.tree import Cut
 
 Array = NDArray[Any]
 
 
-def timed(
-    cost: NodeCost, chip: Chip, makers: Mapping[str, Sequence[str | None]], known: KnownNodes
-) -> NodeCost:
-    """A segment on tiles with ``runs`` and ``cycles`` of its nodes.
+def timed(cost: NodeCost, planned: PlannedNode, sent: Sent, chip: Chip, known: KnownNodes) -> NodeCost:
+    """A node on tiles with ``runs`` and ``cycles`` of all nodes below it.
 
-    ``makers``: for each stream of a layer's data the layer that makes it; None: it is no layer's. ``known``
+    ``sent``: what its layers send to leaves outside of it, which for a whole segment is nothing. ``known``
     remembers nodes.
     """
-    # the whole of a segment has nobody to send to, so nothing else decides its times
-    found = known.timed(cost, ())
-    if found is None:
-        found = known.add_timed(cost, (), _timed(cost, chip, _sent(cost, makers), known))
-    return found
+    return known.timed(cost, sent, lambda: _counted(cost, planned, sent, chip, known))
 
 
-def _sent(cost: NodeCost, makers: Mapping[str, Sequence[str | None]]) -> Mapping[str, Sequence[Array]]:
-    """What links carry of each layer's outputs for each leaf of a segment that gets some of them."""
-    sent: dict[str, list[Array]] = defaultdict(list)
-    for leaf in _leaves(cost):
-        assert isinstance(leaf.node, Leaf)
-        assert leaf.leaf is not None
-        if leaf.leaf.received:
-            producers = makers[leaf.node.layer]
-            for stream, links in leaf.leaf.received:
-                sent[producers[stream] or ""].append(links)
-    return sent
-
-
-def _timed(cost: NodeCost, chip: Chip, sent: Mapping[str, Sequence[Array]], known: KnownNodes) -> NodeCost:
-    """The same for any node; ``sent``: as :func:`_sent` has found it."""
-    leaf, node = cost.leaf, cost.node
+def _counted(cost: NodeCost, planned: PlannedNode, sent: Sent, chip: Chip, known: KnownNodes) -> NodeCost:
+    """The same for a node that is not known."""
+    node, leaf = cost.node, cost.leaf
     if leaf is not None:
-        assert isinstance(node, Leaf)
-        arrays = sent.get(node.layer, ())
-        found = known.timed(cost, arrays)
-        if found is None:
-            found = known.add_timed(cost, arrays, cost.but(runs=leaf.runs.sending(chip, arrays)))
-        return found
-    children = tuple([_timed(child, chip, sent, known) for child in cost.children])
-    found = known.timed(cost, children)
-    if found is None:
-        assert isinstance(node, Cut)
-        each, times = [runs_on_tiles(child) for child in children], node.child_runs
-        in_turn = node.kind == "T"
-        runs = turns(each, times, chip) if in_turn else pipelined(each, cost.stages, times, chip)
-        counted = cost.but(children=children, runs=runs, cycles=runs.later.running)
-        found = known.add_timed(cost, children, counted)
-    return found
+        return cost.but(runs=leaf.runs.sending(chip, [links for _, links in sent]))
+    assert isinstance(node, Cut)
+    of_children = zip(cost.children, planned.children, _sent_by_children(cost, planned, sent), strict=True)
+    children = tuple([timed(child, plan, own, chip, known) for child, plan, own in of_children])
+    each, times = [runs_on_tiles(child) for child in children], node.child_runs
+    in_turn = node.kind == "T"
+    runs = turns(each, times, chip) if in_turn else pipelined(each, cost.stages, times, chip)
+    return cost.but(children=children, runs=runs, cycles=runs.later.running)
 
 
-def _leaves(cost: NodeCost) -> Iterator[NodeCost]:
-    if not cost.children:
-        yield cost
-    for child in cost.children:
-        yield from _leaves(child)
+def _sent_by_children(cost: NodeCost, planned: PlannedNode, sent: Sent) -> list[Sent]:
+    """[children]: what each child of a cut sends to its siblings, and its share of what the cut ``sent``."""
+    found: list[list[tuple[int, Array]]] = [[] for _ in cost.children]
+    for one in (*[one for child in cost.children for one in child.received], *sent):
+        child = planned.child_of.get(one[0])
+        if child is not None:
+            found[child].append(one)
+    return [tuple(one) for one in found]
