@@ -25,9 +25,9 @@ from costmodel.schedule.segment.planned_nodes import PlannedNode, PlannedNodes, 
 from costmodel.schedule.segment.segment import CostAsIfFitting, SegmentEvaluation
 from costmodel.schedule.tile_cost import TileCosts
 from costmodel.schedule.transitions import KnownTransitions, MostSaved, Transition
-from costmodel.schedule.tree.segment_flow import SegmentFlow, Wiring
 from costmodel.schedule.tree.tree import Cut, TreeNode, rounds_of_segments
 from costmodel.schedule.tree.validity import NotPossibleError, violations
+from costmodel.schedule.tree.wiring import Wiring
 
 PartT = TypeVar("PartT")
 MOST_REMEMBERED = 50_000
@@ -110,10 +110,9 @@ class ChipEvaluator:
     ) -> None:
         self.graph, self.chip, self.batch = graph, chip, batch
         self._groups, self._priced = groups, quick_with is None
-        self._wiring = Wiring.of(graph.producers)
         self._shared = quick_with or _Shared(
             LeafSearch(graph, chip, tile_costs, exponents),
-            PlannedNodes(self._wiring, tile_costs.normalized_cycles),
+            PlannedNodes(Wiring.of(graph.producers), tile_costs.normalized_cycles),
             KnownNodes(),
             KnownTransitions(chip, graph.producers),
         )
@@ -288,9 +287,7 @@ class ChipEvaluator:
 
     def _evaluation(self, planned: PlannedNode) -> SegmentEvaluation:
         """What evaluates a valid segment."""
-        node, bands = planned.node, None
-        if planned.banded:
-            bands = leaf_bands(self.graph, SegmentFlow(node, self._wiring), node)
+        bands = leaf_bands(self.graph, planned.node, planned.sources()) if planned.banded else None
         return SegmentEvaluation(self._search, planned, self._nodes, self._groups, self._priced, bands)
 
     def _fit_together(self, tree: TreeNode, segments: Sequence[_Segment]) -> bool:

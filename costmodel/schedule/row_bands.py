@@ -22,14 +22,13 @@ another layer makes, nor for softmax, normalisation and transposition, which may
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 from costmodel.schedule.boxes.partition import part_of
 from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.layer_graph.layer import IMAGE_AXES, NetworkLayer
-from costmodel.schedule.tree.segment_flow import SegmentFlow
 from costmodel.schedule.tree.tree import Cut, TreeNode, leaves, rounds_of_segments
 
 Rows = tuple[int, ...]
@@ -131,20 +130,23 @@ def made_in_bands(segment: Cut, graph: LayerGraph) -> dict[int, Rows]:
     return _made(graph, [graph.index[leaf.layer] for leaf in leaves(segment)], segment.bands)
 
 
-def leaf_bands(graph: LayerGraph, flow: SegmentFlow, segment: TreeNode) -> dict[int, LeafBands]:
-    """The bands of each layer of a valid segment, by number; empty for a segment without bands."""
+def leaf_bands(
+    graph: LayerGraph, segment: TreeNode, sources: Mapping[int, Iterable[int]]
+) -> dict[int, LeafBands]:
+    """The bands of each layer of a valid segment, by number; empty for a segment without bands.
+
+    ``sources``: for each of its layers those whose outputs it reads over the NoC.
+    """
     if not isinstance(segment, Cut) or segment.bands == 1:
         return {}
-    made = _made(graph, flow.layers, segment.bands)
-    found = {}
-    for number in flow.layers:
-        windows = [_window(graph.layers[number], *rows) for rows in _bands_of(made[number])]
-        sources = flow.sources.get(number, ())
+    found, all_made = {}, made_in_bands(segment, graph)
+    for number, made in sorted(all_made.items()):
+        windows = [_window(graph.layers[number], *rows) for rows in _bands_of(made)]
         found[number] = LeafBands(
-            made[number],
+            made,
             tuple(first for first, _ in windows),
             tuple(end for _, end in windows),
-            tuple((one, made[one]) for one in sorted(set(sources))),
+            tuple((one, all_made[one]) for one in sorted(sources[number])),
         )
     return found
 

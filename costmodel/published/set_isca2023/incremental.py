@@ -16,11 +16,12 @@ from costmodel.published.set_isca2023.allocation import allocate
 from costmodel.published.set_isca2023.hardware import Platform
 from costmodel.published.set_isca2023.leaf.memory import NOWHERE, LeafMemory, LeafQuestion
 from costmodel.published.set_isca2023.leaf.search import ReleasedLeafSearch
+from costmodel.published.set_isca2023.segment_flow import SegmentFlow
 from costmodel.published.set_isca2023.tile_tables import TileTables
 from costmodel.schedule.layer_graph.graph import LayerGraph
-from costmodel.schedule.tree.segment_flow import SegmentFlow, Wiring
 from costmodel.schedule.tree.tree import Leaf, TreeNode
 from costmodel.schedule.tree.validity import NotPossibleError
+from costmodel.schedule.tree.wiring import Wiring
 
 MOST_SEGMENTS = 30_000
 """When more segments than this are remembered, all of them are forgotten."""

@@ -36,7 +36,7 @@ from costmodel.schedule.program.program import Box, Interval, Message, Moves, Wo
 from costmodel.schedule.program.timeline import Meeting, meeting, ways_of
 from costmodel.schedule.row_bands import LeafBands, leaf_bands
 from costmodel.schedule.segment.node_cost import NodeCost
-from costmodel.schedule.tree.segment_flow import SegmentFlow
+from costmodel.schedule.tree.data_flow import DataFlow
 from costmodel.schedule.tree.tree import Leaf
 
 OfTiles = dict[int, list[int]]
@@ -141,17 +141,20 @@ class SegmentMessages:
     """The messages of one segment on tiles, which are added to ``written``.
 
     ``leaves``: by name of the layer, :class:`LeafMessages`; ``edges``: an :class:`EdgeMessages` for each edge
-    within the segment. ``widths``: bits of elements. Messages from DRAM name no stores yet: see
-    :func:`.writer.write_program`.
+    within the segment. ``flow``: of the whole tree. ``widths``: bits of elements. Messages from DRAM name no
+    stores yet: see :func:`.writer.write_program`.
     """
 
     def __init__(
-        self, graph: LayerGraph, widths: Widths, cost: NodeCost, flow: SegmentFlow, written: Written
+        self, graph: LayerGraph, widths: Widths, cost: NodeCost, flow: DataFlow, written: Written
     ) -> None:
         self._graph, self._widths, self._written, self._flow = graph, widths, written, flow
         self._batch = cost.node.batch
-        self._bands = leaf_bands(graph, flow, cost.node)
         self._costs = {leaf.node.layer: leaf for leaf in _leaves(cost) if isinstance(leaf.node, Leaf)}
+        self._sources = {
+            graph.index[name]: {graph.index[one] for one in flow.sources[name]} for name in self._costs
+        }
+        self._bands = leaf_bands(graph, cost.node, self._sources)
         self._ways = ways_of(cost)
         self._placed = {name: self._parts_of(name) for name in self._costs}
         self.edges: list[EdgeMessages] = []
@@ -184,7 +187,7 @@ class SegmentMessages:
         shared: _SharedWeights | None = None
         weights: tuple[OfTiles, ...] = tuple(defaultdict(list) for _ in range(steps))
         for source, ranges in self._read(number, batch):
-            if source.producer is not None and source.producer in self._flow.sources.get(number, ()):
+            if source.producer is not None and source.producer in self._sources[number]:
                 self._edge(self._graph.layers[source.producer].name, name, ranges)
             elif source.is_parameter and cost.sharing is not None:
                 shared = self._shared(name, source, cost.sharing.sharers)
@@ -200,7 +203,7 @@ class SegmentMessages:
                     tensor = tensor_of(self._graph, layer, source)
                     self._load(loads[turn], tensor, of_turn, moves, bits.inputs)
         stores = {}
-        if number in self._flow.written:
+        if name in self._flow.written:
             moves = self._written.moves(batch, 4)
             for part in self._placed[name].parts:
                 box = part.outputs
@@ -315,7 +318,7 @@ class SegmentMessages:
                 weights, taken, passed = self._shared(name, source, leaf.sharing.sharers)
             elif source.is_parameter:
                 self._load(weights, tensor, ranges, (), bits.weights)
-            elif source.producer is not None and source.producer in self._flow.sources.get(number, ()):
+            elif source.producer is not None and source.producer in self._sources[number]:
                 self._edge_in_bands(self._graph.layers[source.producer].name, name, ranges, bands, groups)
             else:
                 moves = self._written.moves(groups * batch, 4)
@@ -339,7 +342,7 @@ class SegmentMessages:
             cycles = leaf.band_cycles[band] // max(leaf.slices, 1)
             works.append(self._works(name, bands.outputs(band), cycles))
             stores.append({})
-            for part in placed.parts if number in self._flow.written else ():
+            for part in placed.parts if name in self._flow.written else ():
                 box = _of_rows(part.outputs, bands.outputs(band))
                 to_dram = Message(name, box, in_bytes(elements(box) * bits.outputs), (part.tile,), (), moves)
                 stores[-1][part.tile, part.slice] = self._written.message(to_dram)

@@ -52,7 +52,7 @@ from costmodel.schedule.program.whole_chip.mapped_layer import MappedLayer
 from costmodel.schedule.program.whole_chip.streamed_layer import StreamedLayer
 from costmodel.schedule.segment.node_cost import NodeCost
 from costmodel.schedule.transitions import fitting_early
-from costmodel.schedule.tree.segment_flow import SegmentFlow, Wiring
+from costmodel.schedule.tree.data_flow import DataFlow
 from costmodel.schedule.tree.tree import Leaf
 from costmodel.schedule.tree.validity import NotPossibleError
 
@@ -76,7 +76,7 @@ def write_program(
     for it, and for those mappings of layers on the whole chip that ``mapped_layer.py`` cannot write.
     """
     chip, batch = evaluation.chip, evaluation.tree.batch
-    written, wiring = Written(batch), Wiring.of(graph.producers)
+    written, flow = Written(batch), DataFlow(evaluation.tree, graph.producers)
     segments: list[list[TileSegment | Code]] = [[] for _ in range(chip.tiles)]
     for number, segment in enumerate(evaluation.segments):
         if segment.whole_chip is not None:
@@ -89,7 +89,6 @@ def write_program(
                 check()
                 segments[tile].append(tuple(layer.tile(tile)))
             continue
-        flow = SegmentFlow(segment.node, wiring)
         of_segment = _SegmentWriter(
             SegmentMessages(graph, chip.tile.widths, segment, flow, written), segment, written
         )

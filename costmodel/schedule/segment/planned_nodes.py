@@ -17,8 +17,8 @@ from functools import cached_property, reduce
 from operator import or_
 
 from costmodel.schedule.remembered import Remembered
-from costmodel.schedule.tree.segment_flow import Wiring
 from costmodel.schedule.tree.tree import Cut, Leaf, TreeNode
+from costmodel.schedule.tree.wiring import Wiring
 
 MOST_REMEMBERED = 30_000
 """How many nodes are remembered, which bounds the memory that they take."""
@@ -84,6 +84,18 @@ class PlannedNode:
     def going(self, child: int, going: int) -> int:
         """The layers outside of a child that read from it over the NoC, if ``going`` do so from this node."""
         return self.children[child].consumers & (self.receivers[child] | going)
+
+    def sources(self, coming: Coming = ()) -> dict[int, list[int]]:
+        """For each of its layers those whose outputs it reads over the NoC.
+
+        ``coming``: what comes to the node so; nothing to a segment.
+        """
+        if not self.children:
+            return {self.numbers[0]: [number for number, _ in coming]}
+        found: dict[int, list[int]] = {}
+        for index, child in enumerate(self.children):
+            found |= child.sources(self.coming(index, coming))
+        return found
 
     def read_by(self, readers: int) -> Iterator[int]:
         """Its layers whose outputs some of these ``readers`` outside of it read."""

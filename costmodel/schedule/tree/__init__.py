@@ -2,6 +2,6 @@
 time.
 
 Start with ``tree.py``, which has the values. ``text.py`` reads and writes trees, ``validity.py`` says why a
-tree is not valid (Formulas 1-10), ``data_flow.py`` and ``segment_flow.py`` say which layers read whose
-outputs and where data stays on the chip, and ``spatial_temporal.py`` draws the S-T chart.
+tree is not valid (Formulas 1-10), ``data_flow.py`` says where the data that layers read stays on the chip,
+and ``spatial_temporal.py`` draws the S-T chart. ``wiring.py`` numbers a network's layers.
 """

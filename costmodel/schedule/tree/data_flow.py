@@ -1,7 +1,7 @@
 """The data flow of an RA tree (SET, section 3.3.1): pipeline stages, and the edges that stay on the chip.
 
-This is the readable form for whole trees; the S-T chart and checks use it. The evaluator uses
-:class:`.segment_flow.SegmentFlow`, which finds the same for one segment and is quicker.
+This is the readable form for whole trees, which the S-T chart and programs use. The evaluator finds the same
+sub-tree by sub-tree, which is quicker (:mod:`costmodel.schedule.segment.planned_nodes`).
 """
 
 from __future__ import annotations
@@ -90,6 +90,23 @@ class DataFlow:
             for layer, number in self.leaf_of.items()
             for producer in self.producers[layer]
         )
+
+    @cached_property
+    def sources(self) -> Mapping[str, frozenset[str]]:
+        """For every layer those whose outputs it reads over the NoC."""
+        found: dict[str, set[str]] = {layer: set() for layer in self.leaf_of}
+        for edge in self.edges:
+            if edge.on_chip:
+                found[edge.consumer].add(edge.producer)
+        return {layer: frozenset(names) for layer, names in found.items()}
+
+    @cached_property
+    def written(self) -> frozenset[str]:
+        """The layers whose outputs go to DRAM: those that others read there, and those that none reads."""
+        read = {edge.producer for edge in self.edges}
+        return frozenset(self.leaf_of.keys() - read) | {
+            edge.producer for edge in self.edges if not edge.on_chip
+        }
 
     def _at_once(self, number: int, before: int, after: int) -> bool:
         """Whether child ``after`` of a cut uses at once what child ``before`` makes."""

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from costmodel.schedule.layer_graph.graph import LayerGraph
-from costmodel.schedule.tree.segment_flow import Wiring
+from costmodel.schedule.tree.wiring import Wiring
 
 NETWORK_INPUT = -1
 """The number of what the network itself reads, among the numbers of vertices."""

@@ -17,10 +17,10 @@ from costmodel.schedule.evaluation import ChipEvaluation
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
 from costmodel.schedule.program.checker import violations
 from costmodel.schedule.program.writer import write_program
-from costmodel.schedule.row_bands import band_violations, leaf_bands
-from costmodel.schedule.tree.segment_flow import SegmentFlow, Wiring
+from costmodel.schedule.row_bands import LeafBands, band_violations, leaf_bands
+from costmodel.schedule.tree.data_flow import DataFlow
 from costmodel.schedule.tree.text import format_tree, parse_tree
-from costmodel.schedule.tree.tree import Cut, Leaf, has_bands
+from costmodel.schedule.tree.tree import Cut, Leaf, TreeNode, has_bands
 from costmodel.schedule.tree.validity import NotPossibleError
 from costmodel.schedule.tree.validity import violations as tree_violations
 from tests.costmodel.schedule.band_cases import drawn, windows, written
@@ -41,6 +41,13 @@ def pair(**sizes: Any) -> LayerGraph:
 def evaluated(tree: str, buffer: int = 1 << 20, graph: LayerGraph | None = None) -> ChipEvaluation:
     graph, on = graph or pair(), chip(2, 2, buffer, link=20, dram=8)
     return ChipEvaluator(graph, on, 1, FormulaCosts(graph)).evaluate(parse_tree(tree))
+
+
+def bands_of(graph: LayerGraph, segment: TreeNode) -> dict[int, LeafBands]:
+    """The bands of each layer of a segment that has all layers of the network."""
+    flow = DataFlow(Cut("T", segment.batch, 1, (segment,)), graph.producers)
+    sources = {graph.index[name]: {graph.index[one] for one in read} for name, read in flow.sources.items()}
+    return leaf_bands(graph, segment, sources)
 
 
 ONE_BY_ONE = "T 1/1\n\tone 1\n\ttwo 1\n"
@@ -66,7 +73,7 @@ def test_bands_have_what_they_read(seed: int) -> None:
     segment = parse_tree(f"S 1/1x{bands}\n" + "".join(f"\t{one.name} 1\n" for one in graph.layers))
     if band_violations(segment, graph):
         return
-    found = leaf_bands(graph, SegmentFlow(segment, Wiring.of(graph.producers)), segment)
+    found = bands_of(graph, segment)
     for number, it in enumerate(graph.layers):
         own = found[number]
         every = [own.outputs(band) for band in range(bands)]
@@ -178,7 +185,7 @@ def test_empty_bands_are_refused() -> None:
 def test_bands_of_two_convolutions_by_hand() -> None:
     """Four bands of ``two`` end at rows 4, 8, 12, 16 and read up to one row more; two rows stay."""
     graph, segment = pair(), parse_tree("T 1/1x4\n\tone 1\n\ttwo 1\n")
-    one, two = leaf_bands(graph, SegmentFlow(segment, Wiring.of(graph.producers)), segment).values()
+    one, two = bands_of(graph, segment).values()
     assert two.heights == (4, 4, 4, 4)
     assert (two.first, two.end) == ((0, 3, 7, 11), (5, 9, 13, 16))
     assert one.made == (5, 9, 13, 16)

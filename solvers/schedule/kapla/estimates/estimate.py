@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from costmodel.hardware.chip import Chip
 from costmodel.schedule.remembered import Remembered
-from costmodel.schedule.tree.segment_flow import Wiring
+from costmodel.schedule.tree.wiring import Wiring
 from solvers.schedule.kapla.estimates.floors import LayerFloor
 from solvers.schedule.kapla.estimates.leaf_floors import LeafFloors
 from solvers.schedule.kapla.estimates.leaf_tables import LeafTables

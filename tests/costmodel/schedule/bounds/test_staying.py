@@ -8,14 +8,15 @@ from typing import Any
 import pytest
 
 from costmodel.hardware.widths import BYTES
+from costmodel.published.set_isca2023.segment_flow import SegmentFlow
 from costmodel.schedule.bounds.bounds import ScheduleBounds
 from costmodel.schedule.bounds.compulsory import compulsory, layers_traffic
 from costmodel.schedule.bounds.staying import edges_that_can_stay, layers_by_themselves
 from costmodel.schedule.evaluate import ChipEvaluator
 from costmodel.schedule.layer_graph.graph import LayerGraph
-from costmodel.schedule.tree.segment_flow import SegmentFlow, Wiring
 from costmodel.schedule.tree.tree import Leaf
 from costmodel.schedule.tree.validity import NotPossibleError
+from costmodel.schedule.tree.wiring import Wiring
 from tests.costmodel.schedule.chip_cases import FormulaCosts, chip, every_kind, layer, random_tree, routed
 
 

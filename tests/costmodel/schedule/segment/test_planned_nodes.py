@@ -9,9 +9,9 @@ import pytest
 
 from costmodel.schedule.segment.planned_nodes import Coming, PlannedNode, PlannedNodes, members, set_of
 from costmodel.schedule.tree.data_flow import DataFlow
-from costmodel.schedule.tree.segment_flow import Wiring
 from costmodel.schedule.tree.tree import Cut, Leaf, TreeNode
 from costmodel.schedule.tree.validity import violations
+from costmodel.schedule.tree.wiring import Wiring
 
 PRODUCERS: dict[str, tuple[str, ...]] = {
     "a": (),

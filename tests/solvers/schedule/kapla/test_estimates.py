@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 from costmodel.formats.json.layer_graph_json import load_graph
+from costmodel.published.set_isca2023.segment_flow import SegmentFlow
 from costmodel.schedule.layer_graph.element_bits import ElementBits
 from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.leaf.partitions import factorizations
 from costmodel.schedule.starts import slowest_by_stage
-from costmodel.schedule.tree.segment_flow import SegmentFlow, Wiring
+from costmodel.schedule.tree.wiring import Wiring
 from solvers.schedule import kapla
 from solvers.schedule.chip_model import ChipModel
 from solvers.schedule.kapla.estimates.estimate import Estimates

@@ -5,36 +5,14 @@ It depends on nothing outside of the segment. So a search that changes one segme
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 
-from costmodel.schedule.tree.data_flow import Producers
 from costmodel.schedule.tree.tree import Cut, Leaf, TreeNode
-
-
-@dataclass(frozen=True)
-class Wiring:
-    """A network's layers by number: the number of each name, and for each layer whom it reads and who reads
-    it.
-    """
-
-    numbers: Mapping[str, int]
-    producers: Sequence[Sequence[int]]
-    consumers: Sequence[frozenset[int]]
-
-    @staticmethod
-    def of(producers: Producers) -> Wiring:
-        numbers = {layer: number for number, layer in enumerate(producers)}
-        read = [tuple(numbers[name] for name in names) for names in producers.values()]
-        readers: list[set[int]] = [set() for _ in numbers]
-        for consumer, names in enumerate(read):
-            for producer in names:
-                readers[producer].add(consumer)
-        return Wiring(numbers, read, [frozenset(one) for one in readers])
+from costmodel.schedule.tree.wiring import Wiring
 
 
 class SegmentFlow:
-    """The data flow of a segment; the same as :class:`.data_flow.DataFlow` has for its nodes.
+    """The data flow of a segment; the same as :class:`costmodel.schedule.tree.data_flow.DataFlow` has.
 
     ``segment``: a child of a root T cut, or a root that is no T cut.
     ``layers``, ``batches``: of its leaves, from left to right. ``sources``: for each layer, the producers

@@ -6,9 +6,10 @@ from random import Random
 
 import pytest
 
+from costmodel.published.set_isca2023.segment_flow import SegmentFlow
 from costmodel.schedule.tree.data_flow import DataFlow
-from costmodel.schedule.tree.segment_flow import SegmentFlow, Wiring
 from costmodel.schedule.tree.tree import Cut, Leaf, TreeNode
+from costmodel.schedule.tree.wiring import Wiring
 
 PRODUCERS: dict[str, tuple[str, ...]] = {
     "a": (),
