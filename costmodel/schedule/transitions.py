@@ -28,7 +28,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import repeat
 from math import ceil
 from typing import Any, NamedTuple
 
@@ -37,7 +36,7 @@ from numpy.typing import NDArray
 
 from costmodel.hardware.chip import Chip
 from costmodel.schedule.segment.node_cost import NodeCost, runs_on_tiles
-from costmodel.schedule.starts import NodeRuns, slowest_by_stage
+from costmodel.schedule.starts import BatchRun, NodeRuns, slowest_by_stage
 from costmodel.schedule.tree.tree import Cut, Leaf
 
 MOST_REMEMBERED = 200_000
@@ -82,11 +81,12 @@ NOTHING_SAVED = Transition()
 
 @dataclass(frozen=True)
 class _LastRuns:
-    """The DRAM traffic of a segment's leaves in its last cycles; arrays [leaves].
+    """The last runs of a segment's leaves; arrays [leaves].
 
     A leaf has ``runs`` runs of ``taken`` cycles each. The last one ends ``done`` cycles before the end of the
     segment. ``inputs``: bits of a run that come from DRAM during the run before it. ``outputs``: bits that go
-    to DRAM during the run itself.
+    to DRAM during the run itself. A run in each of ``bands`` bands makes the outputs of ``samples`` samples.
+    ``rows``: the index of each layer.
     """
 
     done: Array
@@ -94,6 +94,15 @@ class _LastRuns:
     runs: Array
     inputs: Array
     outputs: Array
+    samples: Array
+    bands: int
+    rows: Mapping[str, int]
+
+    def made_before(self, layer: str, samples: int) -> int:
+        """How many cycles before the end of the segment the first ``samples`` of a layer are in DRAM."""
+        row = self.rows[layer]
+        needed = self.bands * -(-samples // int(self.samples[row]))
+        return int(self.done[row]) + max(0, int(self.runs[row]) - needed) * int(self.taken[row])
 
     def dram_bits(self, since: Array) -> Array:
         """Bits [n] that the leaves move in the last ``since`` [n] cycles of the segment."""
@@ -106,20 +115,6 @@ class _LastRuns:
         return found
 
 
-class MadeOutputs(NamedTuple):
-    """The runs of a layer, from which follows when its outputs are in DRAM.
-
-    The last of ``runs`` runs ends ``done`` cycles before the segment's end, and each takes ``taken`` cycles.
-    ``bands`` runs in a row, one for each band of rows, make the outputs of ``samples`` samples.
-    """
-
-    done: int
-    taken: int
-    runs: int
-    bands: int
-    samples: int
-
-
 @dataclass(frozen=True)
 class Ending:
     """How a segment ends. Times are cycles before the end of the segment; arrays are [tiles]."""
@@ -130,8 +125,6 @@ class Ending:
     """When that step has ended."""
     held: Array
     """Bits in the tile's buffer during that step."""
-    made: Mapping[str, tuple[int, int, int, int, int]]
-    """By layer the numbers of its :class:`MadeOutputs`, which few layers are ever asked for."""
     last: _LastRuns
     running: int
     """Cycles of the segment from its start, when its first data has come; on a chip of one tile, where that
@@ -151,24 +144,24 @@ class Ending:
         leaves = _ending(cost, 0, running, [])
         last = [one for one in leaves if one.is_last]  # of their tiles, which follow one another
         tiles = [one.leaf.tiles for one in last]
-        later = [runs_on_tiles(one.leaf).later for one in leaves]
-        done, taken = [one.done for one in leaves], [max(1, one.running) for one in later]
-        samples, bands = cost.node.batch, cost.node.bands if isinstance(cost.node, Cut) else 1
-        batches = [one.leaf.node.batch for one in leaves]
-        runs = [bands * (samples // batch) for batch in batches]
+        bands = cost.node.bands if isinstance(cost.node, Cut) else 1
+        samples = np.array([one.leaf.node.batch for one in leaves])
         layers = [one.leaf.node.layer for one in leaves]  # type: ignore[union-attr]
-        of_layers = zip(done, taken, runs, repeat(bands, len(leaves)), batches, strict=True)
+        # numbers of a later batch of each leaf, without what links carry
+        ahead_bits, _, _, taken, dram_bits = np.array([one.later[:5] for one in leaves]).T
         return Ending(
             np.repeat([one.begun for one in last], tiles),
             np.repeat([one.done for one in last], tiles),
             np.add.reduce([held for one in last for held in (one.leaf.held.busy, one.leaf.held.weights)]),
-            dict(zip(layers, of_layers, strict=True)),
             _LastRuns(
-                np.array(done),
-                np.array(taken),
-                np.array(runs),
-                np.array([one.ahead_bits for one in later]),
-                np.array([one.dram_bits - one.ahead_bits for one in later]),
+                np.array([one.done for one in leaves]),
+                np.maximum(taken, 1),
+                bands * (cost.node.batch // samples),
+                ahead_bits,
+                dram_bits - ahead_bits,
+                samples,
+                bands,
+                dict(zip(layers, range(len(layers)), strict=True)),
             ),
             running,
             cost.dram_bits if whole else first.dram_bits - first.ahead_bits + late,
@@ -203,19 +196,18 @@ class Ending:
 
     def made_before(self, layer: str, samples: int) -> int:
         """How many cycles before the end of the segment the first ``samples`` of a layer are in DRAM."""
-        made = MadeOutputs._make(self.made[layer])
-        needed = made.bands * -(-samples // made.samples)
-        return min(made.done + max(0, made.runs - needed) * made.taken, self.running)
+        return min(self.last.made_before(layer, samples), self.running)
 
 
 class _LastRun(NamedTuple):
     """The last step of a leaf: it begins ``begun`` and ends ``done`` cycles before the end of the segment.
 
-    Where weights are streamed the step is the last slice, else the last run. ``is_last``: no other leaf runs
-    on its tiles after it.
+    Where weights are streamed the step is the last slice, else the last run. ``later``: each of its runs but
+    the first. ``is_last``: no other leaf runs on its tiles after it.
     """
 
     leaf: NodeCost
+    later: BatchRun
     begun: int
     done: int
     is_last: bool
@@ -230,12 +222,13 @@ def _ending(
     time exceeds.
     """
     if not cost.children:
-        leaf, step = cost.leaf, runs_on_tiles(cost).later.running
+        leaf, later = cost.leaf, runs_on_tiles(cost).later
+        step = later.running
         if leaf is not None and leaf.gathering is not None:
             step = leaf.gathering.cycles  # an owner adds up partial sums last
         elif leaf is not None and leaf.slices > 1:
             step //= leaf.slices
-        found.append(_LastRun(cost, min(done + step, most), min(done, most), is_last))
+        found.append(_LastRun(cost, later, min(done + step, most), min(done, most), is_last))
     elif isinstance(cost.node, Cut) and cost.node.kind == "T":
         for child in reversed(cost.children):
             _ending(child, done, most, found, is_last)
@@ -281,7 +274,7 @@ class _FirstData:
         if self.parts > 1:
             np.minimum.at(each, self.part, of_tiles)
         for producer in self.producers:
-            if producer in before.made:
+            if producer in before.last.rows:
                 each = np.minimum(each, before.made_before(producer, self.samples))
         return np.unique(each, return_counts=True) if self.parts > 1 else (each, np.ones(1, np.int64))
 

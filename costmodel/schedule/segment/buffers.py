@@ -65,6 +65,11 @@ class Held:
         """Of these the bits that come to one tile at most."""
         return int(np.maximum.reduce(self.coming))
 
+    @cached_property
+    def in_turn(self) -> Array:
+        """[3, tiles]: what the node holds while it runs, what has to come before, and what stays."""
+        return np.array((self.busy, self.coming, self.weights))
+
     @property
     def from_siblings(self) -> Any:
         """Bits [tiles], or 0, that other children of the node's parent send."""
@@ -112,15 +117,14 @@ def cut_in_time(children: Sequence[Held], subbatches: int, once: bool) -> Held:
     of the next follows.
     """
     fetched = once and subbatches == 1
-    busy = busy_in_turn(children, subbatches, once).max(axis=0, initial=0)
-    weights = np.zeros_like(busy) if fetched else _total(child.weights for child in children)
+    busy = np.maximum.reduce(busy_in_turn(children, subbatches, once))
+    weights = np.zeros_like(busy) if fetched else np.add.reduce([child.weights for child in children])
     return Held(_above(children, subbatches), _ahead(children[0], fetched), weights, busy)
 
 
 def busy_in_turn(children: Sequence[Held], subbatches: int, once: bool) -> Array:
     """Bits [children, tiles] that a T cut holds while each child runs, but for weights that stay."""
-    # [children, parts, tiles]: what a child holds for itself, what comes for it during the child before
-    parts = np.array([(child.busy, child.coming, child.weights) for child in children])
+    parts = np.array([child.in_turn for child in children])  # [children, 3, tiles]
     held, coming, weights = parts[:, 0], parts[:, 1], parts[:, 2]
     if once and subbatches == 1:
         held += weights
@@ -128,7 +132,7 @@ def busy_in_turn(children: Sequence[Held], subbatches: int, once: bool) -> Array
     held[:-1] += coming[1:]
     if subbatches > 1:
         held[-1] += coming[0]  # the first child of the next sub-batch follows the last one
-    if any(len(child.arriving) > 1 for child in children):
+    if max([len(child.arriving) for child in children]) > 1:
         further = np.array([child.from_further + np.zeros_like(child.busy) for child in children])
         # It came for all sub-batches. What a child itself got is part of its own ``busy``, and leaves when
         # the child has run. So at the first sub-batch most is there.
@@ -173,7 +177,7 @@ def _ahead(child: Held, with_weights: bool) -> Array:
 
 def _above(children: Sequence[Held], subbatches: int) -> tuple[Array, ...]:
     """What arrives for a cut from outside of it, one level up: that of its children, for all sub-batches."""
-    levels = max(len(child.arriving) for child in children)
+    levels = max([len(child.arriving) for child in children])
     return tuple(
         subbatches * _total(child.arriving[level] for child in children if len(child.arriving) > level)
         for level in range(1, levels)

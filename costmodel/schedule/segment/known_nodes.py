@@ -27,7 +27,7 @@ class BufferOverflow:
 
 
 class KnownSubTree(NamedTuple):
-    """The cost of a cut on its tiles, or why it is not possible.
+    """The cost of a node on its tiles, or why it is not possible.
 
     ``overflowed``: whether some cut of it fits only because leaves stream their weights. ``placements``: of
     its layers from which leaves outside of it read over the NoC.
@@ -42,21 +42,18 @@ class KnownNodes:
     """The costs on tiles of all nodes of all segments that were evaluated before.
 
     A search changes a segment at one spot, so most of its nodes cost what they did. A leaf is known by
-    everything that its cost depends on. A cut is known by the ids of its children's costs, which stand for
-    all that is below it. The children's costs are remembered with the cut, so they stay alive and none of
-    their ids can come to mean another cost. In front of that, a cut is known by its place: its tiles, and
-    what comes to it and goes from it. Then nothing below it is looked at. A node that is not possible is
-    remembered by the reason.
+    everything that its cost depends on. A cut is known by its children's costs, which stand for all that is
+    below it. In front of that, a cut is known by its place: its tiles, and what comes to it and goes from it.
+    Then nothing below it is looked at. So is a child of a T cut, whose place is told by the children before
+    and after it. A node that is not possible is remembered by the reason.
     """
 
     def __init__(self) -> None:
         self._leaves = Remembered[tuple[Any, ...], NodeCost | str](MOST_REMEMBERED)
         self._alike = Remembered[tuple[int, ...], tuple[LeafCost, NodeCost | str]](MOST_ARRAYS)
-        self._cuts = Remembered[tuple[Any, ...], tuple[Sequence[NodeCost], NodeCost | BufferOverflow]](
-            MOST_ARRAYS
-        )
+        self._cuts = Remembered[tuple[Any, ...], NodeCost | BufferOverflow](MOST_ARRAYS)
         self._timed = Remembered[tuple[int, ...], tuple[NodeCost, Sent, NodeCost]](MOST_ARRAYS)
-        self._sub_trees = Remembered[tuple[Any, ...], KnownSubTree](MOST_ARRAYS)
+        self._sub_trees = Remembered[tuple[Any, ...], KnownSubTree](MOST_REMEMBERED)
 
     def leaf(self, key: tuple[Any, ...]) -> NodeCost | str | None:
         """The cost of the leaf known by ``key``, or why it is not possible; None if it is not known."""
@@ -86,11 +83,8 @@ class KnownNodes:
         count: Callable[[], NodeCost | BufferOverflow],
     ) -> NodeCost | BufferOverflow:
         """The cost of a cut with these ``children``; ``key`` is everything else that it depends on."""
-        of_children = (*key, *map(id, children))
-        found = self._cuts.get(of_children)
-        if found is None:
-            found = self._cuts.add(of_children, (children, count()))
-        return found[1]
+        of_children = (*key, *children)
+        return self._cuts.get(of_children) or self._cuts.add(of_children, count())
 
     def timed(self, cost: NodeCost, sent: Sent, count: Callable[[], NodeCost]) -> NodeCost:
         """The node with its times, which depend on its ``cost`` and what its layers have ``sent`` to leaves
@@ -103,6 +97,10 @@ class KnownNodes:
             found = self._timed.add(key, (cost, sent, count()))
         return found[2]
 
-    def sub_tree(self, key: tuple[Any, ...], count: Callable[[], KnownSubTree]) -> KnownSubTree:
-        """What is known of a node with all below it; ``key`` is everything that it depends on."""
-        return self._sub_trees.get(key) or self._sub_trees.add(key, count())
+    def sub_tree(self, key: tuple[Any, ...]) -> KnownSubTree | None:
+        """What is known of a node with all below it; ``key`` is everything that this depends on."""
+        return self._sub_trees.get(key)
+
+    def add_sub_tree(self, key: tuple[Any, ...], found: KnownSubTree) -> KnownSubTree:
+        """Remember a node with all below it."""
+        return self._sub_trees.add(key, found)

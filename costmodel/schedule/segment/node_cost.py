@@ -23,9 +23,11 @@ ENERGY_PARTS = ("tiles", "transfers", "noc", "dram")
 """The parts of a segment's energy: within tiles, between tiles' buffers and the NoC, on links, in DRAM."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class NodeCost:
     """What a node of a segment costs for one batch of the segment, in which the node may run several times.
+
+    One is equal to itself only, so that others can be remembered by it.
 
     Two fields, ``cycles`` and ``runs``, are of one batch of the node itself instead. A leaf has either
     ``leaf``, where it is cut among tiles, or ``whole_chip``, where it is mapped on the whole chip, or

@@ -36,7 +36,7 @@ says what runs either way.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple
@@ -61,7 +61,7 @@ from costmodel.schedule.segment.buffers import (
 from costmodel.schedule.segment.known_nodes import BufferOverflow, KnownNodes, KnownSubTree
 from costmodel.schedule.segment.leaf_nodes import LeafNodes
 from costmodel.schedule.segment.node_cost import NodeCost, running_pj, runs_on_tiles
-from costmodel.schedule.segment.planned_nodes import Coming, PlannedNode
+from costmodel.schedule.segment.planned_nodes import Coming, PlannedNode, set_of
 from costmodel.schedule.segment.scarce_buffers import (
     MOST_RISES,
     Prices,
@@ -424,24 +424,31 @@ class SegmentEvaluation:
             return self._of_cut(planned, node, place, asked)
         first, tiles, once, coming, going = place
         key = (planned, first, tiles, once, going, self._segment.batch, asked, *self._leaves.key(coming))
-        known = self._known.sub_tree(key, lambda: self._sub_tree(planned, node, place, asked))
+        known = self._known.sub_tree(key)
+        if known is None:
+            count = partial(self._of_cut, planned, node, place, asked)
+            known = self._known.add_sub_tree(key, self._apart(count, planned, going))
+        return self._taken(known)
+
+    def _apart(self, count: Callable[[], NodeCost], planned: PlannedNode, going: int) -> KnownSubTree:
+        """What is to be known of a node, counted apart from the rest of the segment."""
+        before, self._overflowed = self._overflowed, False
+        try:
+            found: NodeCost | str = count()
+        except NotPossibleError as reason:
+            found = str(reason)
+        overflowed, self._overflowed = self._overflowed, before
+        # Leaves of a node that is not possible have no readers.
+        read = () if isinstance(found, str) else planned.read_by(going)
+        return KnownSubTree(found, overflowed, {number: self._leaves.placements[number] for number in read})
+
+    def _taken(self, known: KnownSubTree) -> NodeCost:
+        """The cost of a node of which all is known, with what follows for the rest of the segment."""
         self._overflowed = self._overflowed or known.overflowed
         if isinstance(known.found, str):
             raise NotPossibleError(known.found)
         self._leaves.placements.update(known.placements)
         return known.found
-
-    def _sub_tree(self, planned: PlannedNode, cut: Cut, place: _Place, asked: LeavesAsked) -> KnownSubTree:
-        """The cost of a cut that is not known in this place."""
-        before, self._overflowed = self._overflowed, False
-        try:
-            found: NodeCost | str = self._of_cut(planned, cut, place, asked)
-        except NotPossibleError as reason:
-            found = str(reason)
-        overflowed, self._overflowed = self._overflowed, before
-        # Leaves of a cut that is not possible have no readers.
-        read = () if isinstance(found, str) else planned.read_by(place.going)
-        return KnownSubTree(found, overflowed, {number: self._leaves.placements[number] for number in read})
 
     def _of_cut(self, planned: PlannedNode, cut: Cut, place: _Place, asked: LeavesAsked) -> NodeCost:
         """The cost of a cut, with all nodes below it looked at."""
@@ -489,23 +496,50 @@ class SegmentEvaluation:
         ``refusing``: a T cut is refused as soon as two children in a row do not fit, and the rest is not
         evaluated (nor mapped).
         """
-        cut, (first, tiles, once, coming, going) = planned.node, place
+        cut = planned.node
         assert isinstance(cut, Cut)
-        once = once and cut.child_runs == 1
+        below = place._replace(once=place.once and cut.child_runs == 1)
         in_turn, costs = cut.kind == "T", list[NodeCost]()
-        given = [tiles] * len(planned.children) if in_turn else self._side_by_side(planned, tiles)
-        size = self._chip.tile.buffer.size_bits
-        for index, child in enumerate(planned.children):
-            flow = planned.coming(index, coming), planned.going(index, going)
-            cost = self._node(child, _Place(first, given[index], once, *flow), each[index])
+        refused, size = refusing and in_turn, self._chip.tile.buffer.size_bits
+        for cost in (self._in_turn if in_turn else self._side_by_side)(planned, below, each):
             # mostly the fullest tiles of both tell that it fits
-            if in_turn and refusing and costs and costs[-1].held.most_busy + cost.held.most_coming > size:
+            if refused and costs and costs[-1].held.most_busy + cost.held.most_coming > size:
                 most = held_on_the_way(costs[-1].held, cost.held)
                 if reason := overflow_reason(_name(cut), most, self._chip.tile.buffer):
                     raise NotPossibleError(reason)
             costs.append(cost)
-            first += 0 if in_turn else given[index]
         return costs
+
+    def _in_turn(
+        self, planned: PlannedNode, place: _Place, each: Sequence[LeavesAsked]
+    ) -> Iterator[NodeCost]:
+        """The costs of a T cut's children; ``place``: of each, but for what comes to it and goes from it.
+
+        There may be hundreds of them, and a search changes few. A child that exchanges nothing over the NoC
+        with nodes outside of the cut costs what it did in this place, if the child before it did, too.
+        """
+        first, tiles, once, coming, going = place
+        further = set_of([number for number, _ in coming])
+        batch, before = self._segment.batch, None
+        for index, (child, asked) in enumerate(zip(planned.children, each, strict=True)):
+            further_away = child.producers & further or child.consumers & going
+            if further_away or asked.tight is not None or self._planned.banded:
+                before = self._child(planned, index, place, asked)
+            else:
+                sender = before if child.producers & planned.senders[index] else None
+                readers = child.consumers & planned.receivers[index]
+                key = (child, sender, readers, first, tiles, once, batch, asked)
+                known = self._known.sub_tree(key)
+                if known is None:
+                    count = partial(self._child, planned, index, place, asked)
+                    known = self._known.add_sub_tree(key, self._apart(count, child, readers))
+                before = self._taken(known)
+            yield before
+
+    def _child(self, planned: PlannedNode, index: int, place: _Place, asked: LeavesAsked) -> NodeCost:
+        """The cost of a child of a cut; ``place``: its own, with what comes to the cut and goes from it."""
+        coming, going = planned.coming(index, place.coming), planned.going(index, place.going)
+        return self._node(planned.children[index], place._replace(coming=coming, going=going), asked)
 
     def _joined(
         self, node: Cut, children: Sequence[NodeCost], planned: PlannedNode, once: bool
@@ -521,16 +555,21 @@ class SegmentEvaluation:
             return BufferOverflow(reason, self._cut(node, children, planned, held))
         return self._cut(node, children, planned, held)
 
-    def _side_by_side(self, planned: PlannedNode, tiles: int) -> Sequence[int]:
-        """How many tiles each child of an S cut gets: the next ones by number, from left to right."""
+    def _side_by_side(
+        self, planned: PlannedNode, place: _Place, each: Sequence[LeavesAsked]
+    ) -> Iterator[NodeCost]:
+        """The costs of an S cut's children: each gets the next tiles by number, from left to right."""
         weights = [child.cycles for child in planned.children]
-        given = allocate(tiles, weights, [child.least_tiles for child in planned.children])
+        given = allocate(place.tiles, weights, [child.least_tiles for child in planned.children])
         if given is None:
             raise NotPossibleError(
                 f"{_name(planned.node)}: its children need {planned.least_tiles} tiles side by side "
-                f"and have {tiles}"
+                f"and have {place.tiles}"
             )
-        return given
+        first = place.first
+        for index, tiles in enumerate(given):
+            yield self._child(planned, index, place._replace(first=first, tiles=tiles), each[index])
+            first += tiles
 
     def _cut(self, cut: Cut, children: Sequence[NodeCost], planned: PlannedNode, held: Held) -> NodeCost:
         """The sum of the children's costs; the bits held of a cut are no sum, and given. Times come later."""
