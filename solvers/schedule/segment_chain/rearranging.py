@@ -13,8 +13,8 @@ With ``reshaping`` there are three more, which change how the layers below a cut
 - *Resizing* a cut: it has the next larger or smaller number of sub-batches. Cuts below it keep either their
   number of sub-batches or the samples of each.
 - *Turning* a pipeline into a T cut, or the other way round.
-- *Joining* two or three neighbours in a cut of several sub-batches: they then hand on a part of the samples
-  at a time, in turn or side by side.
+- *Joining* two neighbours in a cut of several sub-batches, or three in such a T cut: they then hand on a part
+  of the samples at a time, in turn or side by side.
 
 Nesting is how trees say that data comes earlier. In a T cut the first data of a child comes while the child
 before it runs. So the weights of C are loaded during B only, and after nesting during A, too::
@@ -131,12 +131,13 @@ def _reshaped(cut: Cut) -> Iterator[Nodes]:
 
 
 def _joints(nodes: Nodes) -> Iterator[Cut]:
-    """The cuts of several sub-batches that hold these nodes."""
+    """The cuts of several sub-batches that hold these nodes; pipelines of two only, as others hardly pay."""
     batch = nodes[0].batch
     for parts in divisors(batch)[1:]:
         children = tuple(_of_batch(node, batch // parts) for node in nodes)
-        yield Cut("S", batch, parts, children)
         yield Cut("T", batch, parts, children)
+        if len(nodes) == 2:
+            yield Cut("S", batch, parts, children)
 
 
 def _resized(cut: Cut) -> Iterator[Cut]:

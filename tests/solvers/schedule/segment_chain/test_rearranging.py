@@ -71,7 +71,7 @@ def test_what_is_nested_can_be_opened_and_what_has_moved_can_come_back() -> None
     assert flat in list(changes(nested))
 
 
-def test_layers_may_run_in_other_parts_of_the_samples_and_side_by_side() -> None:
+def test_layers_may_run_in_other_parts_of_the_samples_or_side_by_side() -> None:
     """By hand: each tree is one change of how layers run from the first one, and all but joints lead back."""
     first = "T 4/1\n\tT 4/2\n\t\tT 2/1\n\t\t\ta 2\n\t\t\tb 2\n\t\tc 2\n\td 4\n"
     one = parse_tree(first)
@@ -79,7 +79,7 @@ def test_layers_may_run_in_other_parts_of_the_samples_and_side_by_side() -> None
     fewer = "T 4/1\n\tT 4/1\n\t\tT 4/1\n\t\t\ta 4\n\t\t\tb 4\n\t\tc 4\n\td 4\n"
     same_samples = "T 4/1\n\tT 4/1\n\t\tT 4/2\n\t\t\ta 2\n\t\t\tb 2\n\t\tc 4\n\td 4\n"
     below = first.replace("\t\tT 2/1\n\t\t\ta 2\n\t\t\tb 2", "\t\tT 2/2\n\t\t\ta 1\n\t\t\tb 1")
-    joint = "T 4/1\n\tS 4/4\n\t\tT 1/1\n\t\t\tT 1/1\n\t\t\t\ta 1\n\t\t\t\tb 1\n\t\t\tc 1\n\t\td 1\n"
+    joint = "T 4/1\n\tT 4/4\n\t\tT 1/1\n\t\t\tT 1/1\n\t\t\t\ta 1\n\t\t\t\tb 1\n\t\t\tc 1\n\t\td 1\n"
     assert isinstance(one, Cut)
     for text in (turned, fewer, same_samples, below, joint):
         other = parse_tree(text)
