@@ -36,7 +36,7 @@ from costmodel.schedule.bounds.compulsory import compulsory
 from costmodel.schedule.evaluation import ChipEvaluation
 from solvers.budget import Budget, Stopwatch
 from solvers.outcome import Outcome
-from solvers.schedule import kapla, segment_chain
+from solvers.schedule import auto, kapla, segment_chain
 from solvers.schedule.chip_model import ChipModel
 from solvers.schedule.objective import Objective
 from solvers.schedule.problem import ScheduleProblem, ScheduleSolution
@@ -116,6 +116,7 @@ SOLVERS: dict[str, Solve] = {
     "set from chain": lambda problem, asked: set_annealing.solve(
         problem, Budget(LONG, seed=asked.seed), set_annealing.Params(beta=asked.beta, start="chain")
     ),
+    "auto_schedule": lambda problem, asked: auto.solve(problem, Budget(LONG)),
 }
 ROW = "{:<18} {:<16} {:>10} {:>6} {:>7} {:>7} {:>7} {:>8}"
 

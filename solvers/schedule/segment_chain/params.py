@@ -22,6 +22,8 @@ class Params:
     (:mod:`.channel_cuts`).
     ``joined``: neighbouring segments of the best chain are joined where that pays (:mod:`.joining`).
     ``changes``: the most trees that are tried by rearranging its cuts (:mod:`.rearranging`); 0: none.
+    ``reshapes``: the most trees that are tried then by changing how the layers below its cuts run as well
+    (the same module); 0: none.
     """
 
     longest: int = 8
@@ -32,8 +34,9 @@ class Params:
     blocks: bool = True
     joined: bool = True
     changes: int = 4000
+    reshapes: int = 4000
 
     def __post_init__(self) -> None:
-        least = {"longest": 1, "misses": 1, "combs": 1, "bands": 1, "changes": 0}
+        least = {"longest": 1, "misses": 1, "combs": 1, "bands": 1, "changes": 0, "reshapes": 0}
         check_counts("chains of segments", self, least)
         check_switches("chains of segments", self, "blocks", "joined", "reductions")

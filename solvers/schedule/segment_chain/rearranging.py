@@ -1,12 +1,20 @@
 """Rearranges the cuts of a tree, one change at a time, as long as that makes it better.
 
-Four changes keep the order of layers, so each gives a valid tree again. Take A to D for any nodes:
+All changes keep the order of layers, so each gives a valid tree again. Four move the boundaries of cuts:
 
 - *Moving* a leaf: the first one of a cut becomes the last one of its neighbour to the left, or the other way
   round, at any depth. So the boundary between two segments, or two stages of a pipeline, shifts by a layer.
 - *Nesting* some neighbouring children of a cut in a T cut of their own.
 - *Opening* such a T cut: its children become children of the cut above.
 - *Splitting* a child in two of the same kind, or a pipeline into two.
+
+With ``reshaping`` there are three more, which change how the layers below a cut run:
+
+- *Resizing* a cut: it has the next larger or smaller number of sub-batches. Cuts below it keep either their
+  number of sub-batches or the samples of each.
+- *Turning* a pipeline into a T cut, or the other way round.
+- *Joining* two neighbours in a cut of several sub-batches, or three in such a T cut: they then hand on a part
+  of the samples at a time, in turn or side by side.
 
 Nesting is how trees say that data comes earlier. In a T cut the first data of a child comes while the child
 before it runs. So the weights of C are loaded during B only, and after nesting during A, too::
@@ -26,10 +34,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from math import gcd
 
 from costmodel.schedule.evaluate import ChipEvaluator
 from costmodel.schedule.tree.tree import Cut, Leaf, TreeNode
 from costmodel.schedule.tree.validity import NotPossibleError
+from solvers.divisors import divisors
 from solvers.schedule.objective import Objective
 from solvers.schedule.problem import tree_value
 from solvers.schedule.segment_chain.joining import has_bands
@@ -38,17 +48,22 @@ Nodes = tuple[TreeNode, ...]
 
 
 def rearranged(
-    tree: Cut, evaluator: ChipEvaluator, objective: Objective, most: int, go_on: Callable[[], bool]
+    tree: Cut,
+    evaluator: ChipEvaluator,
+    objective: Objective,
+    most: int,
+    go_on: Callable[[], bool],
+    reshaping: bool = False,
 ) -> tuple[Cut, int]:
     """The tree after all changes that pay, and how many trees were counted, at most ``most``.
 
-    ``tree``: a root T cut that the chip can run. The first change that lowers the objective is made, and the
-    search goes on behind it, so no kind of change waits for another. It ends when no change is left that
-    pays, or when ``go_on``, asked before each tree, says no.
+    ``tree``: a root T cut that the chip can run. ``reshaping``: with the changes to how layers run. The first
+    change that lowers the objective is made, and the search goes on behind it, so no kind of change waits for
+    another. It ends when no change is left that pays, or when ``go_on``, asked before each tree, says no.
     """
     least, counted, begin = tree_value(tree, evaluator, objective), 0, 0
     while True:
-        others = list(changes(tree))
+        others = list(changes(tree, reshaping))
         for step in range(len(others)):
             if counted >= most or not go_on():
                 return tree, counted
@@ -65,13 +80,16 @@ def rearranged(
             return tree, counted
 
 
-def changes(tree: Cut) -> Iterator[Cut]:
+def changes(tree: Cut, reshaping: bool = False) -> Iterator[Cut]:
     """The trees that are one change away; the root stays a T cut of as many rounds.
 
     Cuts with bands of rows stay as they are, and so does all below them.
     """
     for children in _changed(tree, True):
         yield replace(tree, children=children)
+    if reshaping:
+        for children in _reshaped(tree):
+            yield replace(tree, children=children)
 
 
 def _changed(cut: Cut, is_root: bool = False) -> Iterator[Nodes]:
@@ -92,6 +110,60 @@ def _changed(cut: Cut, is_root: bool = False) -> Iterator[Nodes]:
             yield (*before, _with(child, left), _with(child, right), *after)
         for below in _changed(child):
             yield (*before, _with(child, below), *after)
+
+
+def _reshaped(cut: Cut) -> Iterator[Nodes]:
+    """The children that a cut may have after one of the changes to how layers run, at any depth."""
+    children = cut.children
+    for at, child in enumerate(children):
+        before, after = children[:at], children[at + 1 :]
+        for count in (2, 3):
+            inside = children[at : at + count]
+            if len(inside) == count and not any(map(has_bands, inside)):
+                yield from ((*before, joint, *children[at + count :]) for joint in _joints(inside))
+        if not isinstance(child, Cut) or child.bands > 1:
+            continue
+        yield from ((*before, other, *after) for other in _resized(child))
+        if len(child.children) > 1:
+            yield (*before, replace(child, kind="S" if child.kind == "T" else "T"), *after)
+        for below in _reshaped(child):
+            yield (*before, replace(child, children=below), *after)
+
+
+def _joints(nodes: Nodes) -> Iterator[Cut]:
+    """The cuts of several sub-batches that hold these nodes; pipelines of two only, as others hardly pay."""
+    batch = nodes[0].batch
+    for parts in divisors(batch)[1:]:
+        children = tuple(_of_batch(node, batch // parts) for node in nodes)
+        yield Cut("T", batch, parts, children)
+        if len(nodes) == 2:
+            yield Cut("S", batch, parts, children)
+
+
+def _resized(cut: Cut) -> Iterator[Cut]:
+    """The cut with the next larger or smaller number of sub-batches."""
+    numbers = divisors(cut.batch)
+    at = numbers.index(cut.subbatches)
+    for parts in numbers[max(at - 1, 0) : at] + numbers[at + 1 : at + 2]:
+        samples = cut.batch // parts
+        same_numbers = tuple(_of_batch(child, samples) for child in cut.children)
+        same_samples = tuple(_of_batch(child, samples, True) for child in cut.children)
+        for children in dict.fromkeys((same_numbers, same_samples)):
+            yield replace(cut, subbatches=parts, children=children)
+
+
+def _of_batch(node: TreeNode, batch: int, keeping_samples: bool = False) -> TreeNode:
+    """The node with another batch.
+
+    Its cuts keep their numbers of sub-batches, as far as these divide the new batch. With ``keeping_samples``
+    the topmost cut keeps the samples of a sub-batch instead, if these divide it.
+    """
+    if isinstance(node, Leaf):
+        return replace(node, batch=batch)
+    samples = node.batch // node.subbatches
+    parts = batch // samples if keeping_samples and batch % samples == 0 else gcd(node.subbatches, batch)
+    children = tuple(_of_batch(child, batch // parts) for child in node.children)
+    return replace(node, batch=batch, subbatches=parts, children=children)
 
 
 def _nested(children: Nodes, is_root: bool) -> Iterator[Nodes]:

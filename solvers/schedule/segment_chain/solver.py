@@ -31,7 +31,8 @@ With ``joined`` two neighbouring segments of that chain become one T cut, as lon
 of all such pairs the best one first (:mod:`.joining`). The new segment keeps data on the chip that one hands
 to the other. So layers that run in many sub-batches and layers that run in few, or as a pipeline, share a
 segment. This is a search step by step, and its result need not be the best of its kind. At last the cuts of
-the tree are rearranged in small steps (:mod:`.rearranging`), above all so that weights come earlier.
+the tree are rearranged in small steps (:mod:`.rearranging`), above all so that weights come earlier, and
+then so that layers run in more or fewer sub-batches, in turn or side by side.
 
 The space is small beside that of all RA trees, so this answers in seconds. An annealing reaches long segments
 rarely, because most single steps towards them cost more; so the answer is also a start for ``set``.
@@ -55,7 +56,7 @@ from solvers.schedule.segment_chain.joining import joined
 from solvers.schedule.segment_chain.params import Params
 from solvers.schedule.segment_chain.rearranging import rearranged
 
-VERSION = "14"
+VERSION = "15"
 DEFAULT = Params()
 
 NOT_ALL = "not all segments were counted"
@@ -103,8 +104,11 @@ def solve(problem: ScheduleProblem, budget: Budget, params: Params = DEFAULT) ->
         tree, tried = joined(tree, segments.evaluator, problem.objective, end.in_time)
         counted += tried
     if complete:
-        tree, tried = rearranged(tree, segments.evaluator, problem.objective, params.changes, end.in_time)
-        counted += tried
+        for most, reshaping in ((params.changes, False), (params.reshapes, True)):
+            tree, tried = rearranged(
+                tree, segments.evaluator, problem.objective, most, end.in_time, reshaping
+            )
+            counted += tried
     whole: TreeNode = tree
     if params.reductions:
         end = Deadline(deadline.left - kept)

@@ -111,8 +111,10 @@ def test_combs_and_blocks_keep_every_edge_and_a_comb_may_hold_less() -> None:
 @pytest.mark.parametrize("buffer", [700, 1500, 1 << 20])
 def test_joining_makes_no_tree_worse(buffer: int, name: str) -> None:
     problem = problem_on(buffer, residual(3), name)
-    alone = segment_chain.solve(problem, Budget(), Params(longest=2, blocks=False, joined=False, changes=0))
-    more = segment_chain.solve(problem, Budget(), Params(longest=2, blocks=False, changes=0))
+    alone = segment_chain.solve(
+        problem, Budget(), Params(longest=2, blocks=False, joined=False, changes=0, reshapes=0)
+    )
+    more = segment_chain.solve(problem, Budget(), Params(longest=2, blocks=False, changes=0, reshapes=0))
     assert alone.solution is not None
     assert more.solution is not None
     assert more.objective is not None

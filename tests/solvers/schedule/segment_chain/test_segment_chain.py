@@ -136,7 +136,9 @@ def test_the_answer_is_the_best_of_all_chains(
     case: tuple[LayerGraph, tuple[int, int], int, int], objective: str, with_blocks: bool
 ) -> None:
     problem = problem_of(case, objective)
-    found = segment_chain.solve(problem, Budget(600), Params(joined=False, changes=0, blocks=with_blocks))
+    found = segment_chain.solve(
+        problem, Budget(600), Params(joined=False, changes=0, reshapes=0, blocks=with_blocks)
+    )
     assert found.status is Status.FEASIBLE
     assert found.solution is not None
     assert violations(problem, found.solution) == []
@@ -182,7 +184,10 @@ def test_what_fits_in_no_single_round_takes_more() -> None:
 
 def test_what_ends_it_early_leaves_the_best_chain_so_far() -> None:
     problem = problem_of(CASES[0], "edp")
-    whole, cut_short = (segment_chain.solve(problem, budget) for budget in (Budget(600), Budget(600, 9)))
+    params = Params(reshapes=0)
+    whole, cut_short = (
+        segment_chain.solve(problem, budget, params) for budget in (Budget(600), Budget(600, 9))
+    )
     assert cut_short.solution is not None
     assert "not all segments were counted" in cut_short.note
     assert whole.objective is not None
@@ -196,7 +201,9 @@ def test_what_ends_it_early_leaves_the_best_chain_so_far() -> None:
 
 def test_the_longest_segment_is_a_parameter() -> None:
     problem = problem_of(CASES[0], "edp")
-    single = segment_chain.solve(problem, Budget(), Params(longest=1, blocks=False, joined=False, changes=0))
+    single = segment_chain.solve(
+        problem, Budget(), Params(longest=1, blocks=False, joined=False, changes=0, reshapes=0)
+    )
     assert single.solution is not None
     assert isinstance(single.solution.tree, Cut)
     assert len(single.solution.tree.children) == 4
@@ -228,7 +235,9 @@ def test_pipelines_of_combs_are_worth_it() -> None:
     costs = solved_costs(TileCostDemand(graph, on.tile, on.tiles, 8), TileMapper("nvdla"))
     problem = ScheduleProblem(graph, ChipModel(on, costs), 8, Objective.named("edp"))
     with_them, without = (
-        segment_chain.solve(problem, Budget(600), Params(combs=combs, blocks=False, joined=False, changes=0))
+        segment_chain.solve(
+            problem, Budget(600), Params(combs=combs, blocks=False, joined=False, changes=0, reshapes=0)
+        )
         for combs in (4, 1)
     )
     assert with_them.solution is not None
@@ -250,7 +259,7 @@ def test_turns_of_blocks_are_worth_it() -> None:
     problem = ScheduleProblem(graph, ChipModel(on, costs), 8, Objective.named("edp"))
     in_blocks, in_combs = (
         segment_chain.solve(problem, Budget(600), params)
-        for params in (Params(), Params(longest=16, blocks=False, joined=False, changes=0))
+        for params in (Params(), Params(longest=16, blocks=False, joined=False, changes=0, reshapes=0))
     )
     assert in_blocks.objective is not None
     assert in_combs.objective is not None
@@ -276,7 +285,7 @@ def test_longer_turns_go_from_neck_to_neck() -> None:
     problem = ScheduleProblem(
         graph, ChipModel(chip(4, 4, 1 << 20), FormulaCosts(graph)), 2, Objective.named("energy")
     )
-    found = segment_chain.solve(problem, Budget(), Params(longest=1, joined=False, changes=0))
+    found = segment_chain.solve(problem, Budget(), Params(longest=1, joined=False, changes=0, reshapes=0))
     assert found.solution is not None
     assert isinstance(found.solution.tree, Cut)
     # all layers are one segment, which no run of one layer is
