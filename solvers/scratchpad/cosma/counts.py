@@ -1,0 +1,224 @@
+r"""A lower bound and an order for graphs of many equal branches: how many, instead of which.
+
+Operators are sorted into *classes*, and tensors too, so that operators of a class r read equally many tensors of every
+class, and make as many, and tensors of a class are read by equally many operators of every class. Heads of an attention are
+alike in this way, and so are queries, keys and values of all groups of heads. The search below follows only how
+many operators x(r) of each class have run. Tensors of one size are a *kind* k, and of a kind it knows two
+numbers: a(k) that are away, and h(k) that have a copy on the host. There are few such states, where the
+states of :mod:`.search` differ by which queries of which group are away.
+
+What is live follows from x up to bounds. Let each operator of r read d tensors of a class T, and each of
+these be read by k operators of r. Then x(r) operators of r have read x(r) d times, at most k times a tensor:
+
+- for an operator of r to run next, (x(r) + 1) d reads are of at least (x(r) + 1) d / k tensors, all made;
+- at most x(r) d / k tensors of T, rounded down, have had all their reads by r, so no more are dead;
+- if m tensors of T were made, q reads were made of them, and each has p readers, then at least q - m (p - 1)
+  are dead, for the others have had p - 1 reads at most;
+- a tensor that arrives is live from its first read on, so at least x(r) d / k have arrived, rounded up, and at
+  most all that were read.
+
+So ``least(k)`` <= the live tensors of a kind <= ``most(k)``. A step of r fits if the bytes of least(k) - a(k)
+tensors of every kind, with what the step makes, are within the capacity; beforehand what r reads has to be
+there, so a(k) is at most the live tensors besides those that r reads, by their upper bounds.
+
+**Proof** that no plan of the graph costs less than the cheapest way through these states. Take any plan. Retrievals are
+charged when a tensor leaves, for a live tensor that is away comes back. Let a'(k), h'(k) and cost' be
+the plan's, t the bytes that a transfer of the kind moves. A way through the states in the plan's order of
+classes keeps, for each kind, a >= a', and in all
+
+    cost + sum of t (h' - h) over kinds with h' > h  <=  cost'.
+
+- *Retrievals* of the plan change a' only, downwards. The way retrieves nothing but what must be there: it
+  caps a by what is no input, and a' is below that cap.
+- *Evictions* of E tensors of a kind, u of them without a copy, cost the plan t (E + u). The way evicts until
+  a is a' + E, which are at most E, and pays for copies above h. As a' + E <= h' + u, the left side
+  grows by at most t (E + u). A spill without an eviction is E = 0.
+- *Steps*: what fits in the plan fits in the state, for least(k) is no more than is live, and a is no less than
+  is away. Tensors that die are read and so are there, and a' stays; h' becomes at most the new most(k), and a
+  and h are capped by that as well, so h' - h grows for no kind.
+
+The way may evict as late as the bytes are needed, and no more than that: evictions that wait cost no more
+later. For a cap that lowers h in between lowers a + E to the same number, which then needs no new copy.
+So only evictions are followed of which none can be left out. Of two states with equal x, one is dropped if
+the other costs no more and has no smaller a and h of any kind.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from math import inf
+from typing import Any, NamedTuple
+
+from costmodel.limits import limit_reached
+from solvers.budget import InTime
+from solvers.scratchpad.cosma.classes import Classes, Counts
+
+MOST_COUNTED = 1_000_000
+"""States of counts that may wait before the search ends, for want of memory."""
+
+_PerKind = tuple[int, ...]
+
+
+class _State(NamedTuple):
+    """How many of each class ran, and per kind how many tensors are away and how many have a copy on the host."""
+
+    ran: Counts
+    away: _PerKind
+    copies: _PerKind
+
+    def covers(self, other: _State) -> bool:
+        """Whether no kind has fewer tensors away or fewer copies."""
+        return all(map(int.__ge__, self.away, other.away)) and all(map(int.__ge__, self.copies, other.copies))
+
+
+class _Entry(NamedTuple):
+    """A state that waits; of equal costs the one comes first in which more operators ran."""
+
+    cost: int
+    minus_executed: int
+    ticket: int
+    state: _State
+    path: Any
+
+
+class _Step(NamedTuple):
+    """An operator of a class runs.
+
+    ``bytes`` are what its step takes with nothing away. Per kind, at most ``removable`` tensors are away in
+    the step, and at most ``live`` are live after it.
+    """
+
+    operator_class: int
+    ran: Counts
+    bytes: int
+    removable: _PerKind
+    live: _PerKind
+
+
+class CountedSearch:
+    """The cheapest way through states of counts, from none to all of the classes' operators.
+
+    ``bound``: no plan of these operators costs less, at any time.
+    """
+
+    def __init__(self, classes: Classes, capacity: int, upper_bound: float = inf) -> None:
+        """Ways that cost ``upper_bound`` or more are not followed, for a plan costs that."""
+        self.classes, self.capacity, self.upper_bound = classes, capacity, upper_bound
+        self.bound = 0.0
+        nothing = (0,) * len(classes.kinds)
+        self._goal = tuple(len(own.members) for own in classes.operators)
+        self._heap = [_Entry(0, 0, 0, _State((0,) * len(self._goal), nothing, nothing), ())]
+        self._tickets = 0
+        self._followed: dict[Counts, list[_State]] = {}
+        self._steps: dict[Counts, list[_Step]] = {}
+        # From the largest block on, as a set of evictions is complete with its smallest then.
+        self._largest_first = sorted(
+            (k for k, kind in enumerate(classes.kinds) if kind.block), key=lambda k: -classes.kinds[k].block
+        )
+
+    def run(self, in_time: InTime) -> tuple[int, ...] | None:
+        """The classes of the operators on the cheapest way, first to last; None where none is found in time
+        or below the upper bound."""
+        while self._heap:
+            entry = heapq.heappop(self._heap)
+            self.bound = max(self.bound, entry.cost)
+            if entry.state.ran == self._goal:
+                return _listed(entry.path)
+            if len(self._heap) > MOST_COUNTED:
+                limit_reached("states of counts that wait", MOST_COUNTED, "the bound may be lower")
+                return None
+            if not in_time():
+                return None
+            followed = self._followed.setdefault(entry.state.ran, [])
+            if any(other.covers(entry.state) for other in followed):
+                continue
+            followed.append(entry.state)
+            self._expand(entry)
+        self.bound = self.upper_bound
+        return None
+
+    def _expand(self, entry: _Entry) -> None:
+        for step in self._steps_from(entry.state.ran):
+            before = _capped(entry.state, step.removable)
+            for price, away in self._evictions(before, step):
+                copies = tuple(map(max, before.copies, away))
+                after = _State(step.ran, *(tuple(map(min, own, step.live)) for own in (away, copies)))
+                self._push(entry.cost + price, after, (entry.path, step.operator_class))
+
+    def _push(self, cost: int, state: _State, path: Any) -> None:
+        if cost >= self.upper_bound:
+            return
+        if any(other.covers(state) for other in self._followed.get(state.ran, ())):
+            return
+        self._tickets += 1
+        heapq.heappush(self._heap, _Entry(cost, -sum(state.ran), self._tickets, state, path))
+
+    def _evictions(self, state: _State, step: _Step) -> Iterator[tuple[int, _PerKind]]:
+        """Every smallest set of evictions with which the step fits: its price, and what is away then."""
+        kinds = self.classes.kinds
+        away_bytes = sum(kind.block * away for kind, away in zip(kinds, state.away, strict=True))
+        waiting = [(step.bytes - away_bytes - self.capacity, 0, 0, state.away)]
+        while waiting:
+            excess, position, price, away = waiting.pop()
+            if excess <= 0:
+                yield price, away
+                continue
+            if position == len(self._largest_first):
+                continue
+            k = self._largest_first[position]
+            kind, before = kinds[k], away[k]
+            enough = -(-excess // kind.block)
+            for more in range(min(enough, step.removable[k] - before) + 1):
+                paid = price + kind.price(before, state.copies[k], more)
+                left = (*away[:k], before + more, *away[k + 1 :])
+                waiting.append((excess - more * kind.block, position + 1, paid, left))
+
+    def _steps_from(self, ran: Counts) -> list[_Step]:
+        known = self._steps.get(ran)
+        if known is None:
+            known = self._steps[ran] = list(self._next_steps(ran))
+        return known
+
+    def _next_steps(self, ran: Counts) -> Iterator[_Step]:
+        classes = self.classes
+        for r, own in enumerate(classes.operators):
+            if ran[r] == len(own.members):
+                continue
+            if not all(classes.tensors[tensor].allows(ran, r) for tensor, _ in own.reads):
+                continue
+            size, removable = self._during(ran, r)
+            after = (*ran[:r], ran[r] + 1, *ran[r + 1 :])
+            yield _Step(r, after, size, removable, self._most_live(after))
+
+    def _during(self, ran: Counts, r: int) -> tuple[int, _PerKind]:
+        """Bytes of a step of class r with nothing away, and how many of each kind may be away in it."""
+        classes, own = self.classes, self.classes.operators[r]
+        read, size, removable = dict(own.reads), own.step_bytes, [0] * len(classes.kinds)
+        for number, tensor in enumerate(classes.tensors):
+            inputs = read.get(number, 0)
+            size += classes.kinds[tensor.kind].block * max(inputs, tensor.least_live(ran))
+            # What arrives in this very step is there besides those that are away.
+            arriving = inputs if tensor.maker is None and not tensor.present else 0
+            there = min(tensor.number, tensor.there(ran) + arriving)
+            removable[tensor.kind] += max(0, tensor.most_live(ran, there) - inputs)
+        return size, tuple(removable)
+
+    def _most_live(self, ran: Counts) -> _PerKind:
+        live = [0] * len(self.classes.kinds)
+        for tensor in self.classes.tensors:
+            live[tensor.kind] += tensor.most_live(ran, tensor.there(ran))
+        return tuple(live)
+
+
+def _capped(state: _State, removable: _PerKind) -> _State:
+    """The state after what has to be there came back."""
+    return state._replace(away=tuple(map(min, state.away, removable)))
+
+
+def _listed(path: Any) -> tuple[int, ...]:
+    found = []
+    while path:
+        path, one = path
+        found.append(one)
+    return tuple(reversed(found))
