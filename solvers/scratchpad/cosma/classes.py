@@ -80,11 +80,17 @@ class TensorClass:
         dead = min(ran[r] * tensors // readers for r, (tensors, readers) in self.reading.items())
         return max(0, there - dead)
 
-    def most_live(self, ran: Counts, there: int) -> int:
-        """At most so many are live, of those that are ``there``."""
+    def most_live(self, ran: Counts, arriving: int = 0) -> int:
+        """At most so many are live, with so many that arrive now."""
+        there = min(self.number, self.there(ran) + arriving)
         if self.stays:
             return there
         return max(0, min(there, there * self.reads - self._read(ran)))
+
+    def removable(self, ran: Counts, inputs: int) -> int:
+        """At most so many are away in the step of an operator that reads ``inputs`` of them."""
+        arrives = self.maker is None and not self.present
+        return max(0, self.most_live(ran, inputs if arrives else 0) - inputs)
 
     def allows(self, ran: Counts, reader: int) -> bool:
         """Whether enough have been made for another operator of the class ``reader``."""
@@ -133,7 +139,14 @@ class Classes:
             reads = sum(readers for _, readers in reading.values())
             tensors.append(
                 TensorClass(
-                    len(members), kinds.index(look.kind), maker, made, look.present, reading, reads, look.stays
+                    len(members),
+                    kinds.index(look.kind),
+                    maker,
+                    made,
+                    look.present,
+                    reading,
+                    reads,
+                    look.stays,
                 )
             )
         found = tuple(
@@ -183,7 +196,10 @@ class _Alike:
         before = 0
         while (now := len({*self._operator_class.values()}) + len({*self.class_of.values()})) != before:
             before = now
-            sides = {v: (self._operator_class[v], _sorted(self.read(v)), _sorted(self.made(v))) for v in self._nodes}
+            sides = {
+                v: (self._operator_class[v], _sorted(self.read(v)), _sorted(self.made(v)))
+                for v in self._nodes
+            }
             self._operator_class = _numbered(sides)
             looks = {t: (self.class_of[t], self.maker(t), _sorted(self.readers(t))) for t in self._consumers}
             self.class_of = _numbered(looks)

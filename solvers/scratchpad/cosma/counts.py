@@ -46,13 +46,14 @@ the other costs no more and has no smaller a and h of any kind.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from math import inf
 from typing import Any, NamedTuple
 
 from costmodel.limits import limit_reached
 from solvers.budget import InTime
 from solvers.scratchpad.cosma.classes import Classes, Counts
+from solvers.scratchpad.masks import GraphMasks, bits
 
 MOST_COUNTED = 1_000_000
 """States of counts that may wait before the search ends, for want of memory."""
@@ -66,10 +67,6 @@ class _State(NamedTuple):
     ran: Counts
     away: _PerKind
     copies: _PerKind
-
-    def covers(self, other: _State) -> bool:
-        """Whether no kind has fewer tensors away or fewer copies."""
-        return all(map(int.__ge__, self.away, other.away)) and all(map(int.__ge__, self.copies, other.copies))
 
 
 class _Entry(NamedTuple):
@@ -108,14 +105,17 @@ class CountedSearch:
         self.bound = 0.0
         nothing = (0,) * len(classes.kinds)
         self._goal = tuple(len(own.members) for own in classes.operators)
-        self._heap = [_Entry(0, 0, 0, _State((0,) * len(self._goal), nothing, nothing), ())]
+        self._heap: list[_Entry] = []
         self._tickets = 0
-        self._followed: dict[Counts, list[_State]] = {}
+        self._best: dict[Counts, list[_Entry]] = {}
+        """Entries of which none can do all that another can, by what ran."""
         self._steps: dict[Counts, list[_Step]] = {}
+        self._live: dict[Counts, _PerKind] = {}
         # From the largest block on, as a set of evictions is complete with its smallest then.
         self._largest_first = sorted(
             (k for k, kind in enumerate(classes.kinds) if kind.block), key=lambda k: -classes.kinds[k].block
         )
+        self._push(0, _State((0,) * len(self._goal), nothing, nothing), ())
 
     def run(self, in_time: InTime) -> tuple[int, ...] | None:
         """The classes of the operators on the cheapest way, first to last; None where none is found in time
@@ -130,11 +130,8 @@ class CountedSearch:
                 return None
             if not in_time():
                 return None
-            followed = self._followed.setdefault(entry.state.ran, [])
-            if any(other.covers(entry.state) for other in followed):
-                continue
-            followed.append(entry.state)
-            self._expand(entry)
+            if any(other is entry for other in self._best[entry.state.ran]):
+                self._expand(entry)
         self.bound = self.upper_bound
         return None
 
@@ -149,16 +146,38 @@ class CountedSearch:
     def _push(self, cost: int, state: _State, path: Any) -> None:
         if cost >= self.upper_bound:
             return
-        if any(other.covers(state) for other in self._followed.get(state.ran, ())):
+        best = self._best.setdefault(state.ran, [])
+        if any(self._dominates(other.cost, other.state, cost, state) for other in best):
             return
         self._tickets += 1
-        heapq.heappush(self._heap, _Entry(cost, -sum(state.ran), self._tickets, state, path))
+        entry = _Entry(cost, -sum(state.ran), self._tickets, state, path)
+        best[:] = [other for other in best if not self._dominates(cost, state, other.cost, other.state)]
+        best.append(entry)
+        heapq.heappush(self._heap, entry)
+
+    def _dominates(self, cost: int, one: _State, other_cost: int, other: _State) -> bool:
+        """Whether ``one`` can do all that the other can for no more, when the same operators ran.
+
+        It can evict what more is away in the other, and pay for the copies that it lacks.
+        """
+        spare = other_cost - cost
+        if spare < 0:
+            return False
+        for k, kind in enumerate(self.classes.kinds):
+            spare -= kind.traffic * max(0, other.away[k] - one.away[k])
+            if not kind.on_host:
+                spare -= kind.traffic * max(0, other.copies[k] - one.copies[k])
+        return spare >= 0
 
     def _evictions(self, state: _State, step: _Step) -> Iterator[tuple[int, _PerKind]]:
         """Every smallest set of evictions with which the step fits: its price, and what is away then."""
         kinds = self.classes.kinds
         away_bytes = sum(kind.block * away for kind, away in zip(kinds, state.away, strict=True))
-        waiting = [(step.bytes - away_bytes - self.capacity, 0, 0, state.away)]
+        excess = step.bytes - away_bytes - self.capacity
+        if excess <= 0:
+            yield 0, state.away
+            return
+        waiting = [(excess, 0, 0, state.away)]
         while waiting:
             excess, position, price, away = waiting.pop()
             if excess <= 0:
@@ -181,39 +200,57 @@ class CountedSearch:
         return known
 
     def _next_steps(self, ran: Counts) -> Iterator[_Step]:
-        classes = self.classes
+        classes, blocks = self.classes, [kind.block for kind in self.classes.kinds]
+        least = [tensor.least_live(ran) for tensor in classes.tensors]
+        size = sum(blocks[t.kind] * live for t, live in zip(classes.tensors, least, strict=True))
         for r, own in enumerate(classes.operators):
             if ran[r] == len(own.members):
                 continue
             if not all(classes.tensors[tensor].allows(ran, r) for tensor, _ in own.reads):
                 continue
-            size, removable = self._during(ran, r)
+            needed, removable = size + own.step_bytes, list(self._most_live(ran))
+            for number, inputs in own.reads:
+                tensor = classes.tensors[number]
+                needed += blocks[tensor.kind] * max(0, inputs - least[number])
+                removable[tensor.kind] += tensor.removable(ran, inputs) - tensor.most_live(ran)
             after = (*ran[:r], ran[r] + 1, *ran[r + 1 :])
-            yield _Step(r, after, size, removable, self._most_live(after))
-
-    def _during(self, ran: Counts, r: int) -> tuple[int, _PerKind]:
-        """Bytes of a step of class r with nothing away, and how many of each kind may be away in it."""
-        classes, own = self.classes, self.classes.operators[r]
-        read, size, removable = dict(own.reads), own.step_bytes, [0] * len(classes.kinds)
-        for number, tensor in enumerate(classes.tensors):
-            inputs = read.get(number, 0)
-            size += classes.kinds[tensor.kind].block * max(inputs, tensor.least_live(ran))
-            # What arrives in this very step is there besides those that are away.
-            arriving = inputs if tensor.maker is None and not tensor.present else 0
-            there = min(tensor.number, tensor.there(ran) + arriving)
-            removable[tensor.kind] += max(0, tensor.most_live(ran, there) - inputs)
-        return size, tuple(removable)
+            yield _Step(r, after, needed, tuple(removable), self._most_live(after))
 
     def _most_live(self, ran: Counts) -> _PerKind:
-        live = [0] * len(self.classes.kinds)
-        for tensor in self.classes.tensors:
-            live[tensor.kind] += tensor.most_live(ran, tensor.there(ran))
-        return tuple(live)
+        known = self._live.get(ran)
+        if known is None:
+            live = [0] * len(self.classes.kinds)
+            for tensor in self.classes.tensors:
+                live[tensor.kind] += tensor.most_live(ran)
+            known = self._live[ran] = tuple(live)
+        return known
 
 
 def _capped(state: _State, removable: _PerKind) -> _State:
     """The state after what has to be there came back."""
     return state._replace(away=tuple(map(min, state.away, removable)))
+
+
+def named(masks: GraphMasks, classes: Classes, way: Iterable[int], executed: int) -> tuple[int, ...]:
+    """An order of operators in the order of their classes, from the state in which others were ``executed``.
+
+    The members of a class run in the graph's own order, each after what it waits for.
+    """
+    members = [iter(own.members) for own in classes.operators]
+    order = list[int]()
+    for r in way:
+        waiting = [next(members[r])]
+        while waiting:
+            operator = waiting[-1]
+            before = masks.predecessors[operator] & ~executed
+            if before:
+                waiting += bits(before)
+                continue
+            waiting.pop()
+            if not executed >> operator & 1:
+                executed |= 1 << operator
+                order.append(operator)
+    return tuple(order)
 
 
 def _listed(path: Any) -> tuple[int, ...]:
