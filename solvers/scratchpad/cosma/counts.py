@@ -121,15 +121,15 @@ class CountedSearch:
         """The classes of the operators on the cheapest way, first to last; None where none is found in time
         or below the upper bound."""
         while self._heap:
-            entry = heapq.heappop(self._heap)
-            self.bound = max(self.bound, entry.cost)
-            if entry.state.ran == self._goal:
-                return _listed(entry.path)
+            self.bound = max(self.bound, self._heap[0].cost)
             if len(self._heap) > MOST_COUNTED:
                 limit_reached("states of counts that wait", MOST_COUNTED, "the bound may be lower")
                 return None
             if not in_time():
                 return None
+            entry = heapq.heappop(self._heap)
+            if entry.state.ran == self._goal:
+                return _listed(entry.path)
             if any(other is entry for other in self._best[entry.state.ran]):
                 self._expand(entry)
         self.bound = self.upper_bound
