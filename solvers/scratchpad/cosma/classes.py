@@ -1,9 +1,12 @@
 """Classes of operators and tensors that are alike, and what is live when so many of each class have run.
 
-Operators are sorted into classes, and tensors too, such that operators of a class r read equally many tensors
-of every class and make as many, and tensors of a class are read by equally many operators of every class.
-Heads of an attention are alike in this way; so are the queries of all groups of heads, and their keys. Tensors
-of equal sizes are a *kind*, whatever reads them.
+Operators are sorted into classes, and tensors too, such that operators of a class r read equally many
+tensors of every class and make as many, and tensors of a class are read by equally many operators of every
+class. Heads of an attention are alike in this way; so are the queries of all groups of heads, and their
+keys. Tensors of equal sizes are a *kind*, whatever reads them.
+
+:mod:`.twins` finds branches of which two can be exchanged. Classes ask for less: queries of different groups
+are alike, though no two of them can be exchanged without their groups.
 
 Which of a class have run is not known, only how many, x(r). Let each operator of r read d tensors of a class
 T, and each of these be read by k operators of r. Then x(r) operators of r have made x(r) d reads, at most k
@@ -48,8 +51,8 @@ class TensorClass:
     """So many tensors (``number``) that are alike, of the kind of that index.
 
     ``maker`` is the class of the operators that make them, ``made`` each; None: they are ``present`` at the
-    beginning, or arrive. ``reading`` has, per class of operators that read them, the tensors that one operator
-    reads and the operators that read one tensor; ``reads`` is how many operators read a tensor in all.
+    beginning, or arrive. ``reading`` has, per class of operators that read them, the tensors that one
+    operator reads and the operators that read one tensor; ``reads`` is how many operators read a tensor.
     ``stays``: it is still read when all operators have run.
     """
 

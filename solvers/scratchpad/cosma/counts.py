@@ -1,46 +1,33 @@
-r"""A lower bound and an order for graphs of many equal branches: how many, instead of which.
+"""A lower bound and an order for graphs of many equal branches: how many are where, instead of which.
 
-Operators are sorted into *classes*, and tensors too, so that operators of a class r read equally many tensors of every
-class, and make as many, and tensors of a class are read by equally many operators of every class. Heads of an attention are
-alike in this way, and so are queries, keys and values of all groups of heads. The search below follows only how
-many operators x(r) of each class have run. Tensors of one size are a *kind* k, and of a kind it knows two
-numbers: a(k) that are away, and h(k) that have a copy on the host. There are few such states, where the
-states of :mod:`.search` differ by which queries of which group are away.
+The states of :mod:`.search` name the queries that are away; those of this search count them. A state says
+how many operators of each class have run (:mod:`.classes`), and two numbers for each kind of tensors, which
+are those of equal sizes: a are away, and h have a copy on the host. From the operators that ran follow bounds
+on how many tensors of a kind are live. A step fits if the least that can be live, but for what is away,
+leaves room for what the step makes. What it reads comes back before: a is at most the most that can be live
+besides. So a state allows more than any of the states that it stands for.
 
-What is live follows from x up to bounds. Let each operator of r read d tensors of a class T, and each of
-these be read by k operators of r. Then x(r) operators of r have read x(r) d times, at most k times a tensor:
+**No plan costs less than the cheapest way through these states.** Proof. Take any plan. Retrievals are
+charged when a tensor leaves, for a live tensor that is away comes back. Let a', h' and cost' be the plan's,
+and t the bytes that a transfer of the kind moves. Then a way through the states, in the order in which the
+plan's operators run, keeps a >= a' for every kind, and
 
-- for an operator of r to run next, (x(r) + 1) d reads are of at least (x(r) + 1) d / k tensors, all made;
-- at most x(r) d / k tensors of T, rounded down, have had all their reads by r, so no more are dead;
-- if m tensors of T were made, q reads were made of them, and each has p readers, then at least q - m (p - 1)
-  are dead, for the others have had p - 1 reads at most;
-- a tensor that arrives is live from its first read on, so at least x(r) d / k have arrived, rounded up, and at
-  most all that were read.
+    cost + the sum of t (h' - h) over the kinds with h' > h  <=  cost'.
 
-So ``least(k)`` <= the live tensors of a kind <= ``most(k)``. A step of r fits if the bytes of least(k) - a(k)
-tensors of every kind, with what the step makes, are within the capacity; beforehand what r reads has to be
-there, so a(k) is at most the live tensors besides those that r reads, by their upper bounds.
+- *Retrievals* lower a' alone. The way retrieves only what has to be there: it caps a by the most that can be
+  live besides what is read, and a' is no more than that.
+- *Evictions*: where E tensors of a kind leave, u of them without a copy, the plan pays t (E + u). The way
+  evicts up to a' + E, which are at most E tensors, and pays for copies above h. As all that is away has a
+  copy, a' + E <= h' + u, so the left side grows by at most t (E + u). A spill alone has E = 0.
+- *Steps*: what fits in the plan fits in the state, for no less is live in the plan, and no more is away. What
+  dies is there, so a' stays as it is. Then a and h are capped by the most that can be live now, which a' and
+  h' do not exceed.
 
-**Proof** that no plan of the graph costs less than the cheapest way through these states. Take any plan. Retrievals are
-charged when a tensor leaves, for a live tensor that is away comes back. Let a'(k), h'(k) and cost' be
-the plan's, t the bytes that a transfer of the kind moves. A way through the states in the plan's order of
-classes keeps, for each kind, a >= a', and in all
-
-    cost + sum of t (h' - h) over kinds with h' > h  <=  cost'.
-
-- *Retrievals* of the plan change a' only, downwards. The way retrieves nothing but what must be there: it
-  caps a by what is no input, and a' is below that cap.
-- *Evictions* of E tensors of a kind, u of them without a copy, cost the plan t (E + u). The way evicts until
-  a is a' + E, which are at most E, and pays for copies above h. As a' + E <= h' + u, the left side
-  grows by at most t (E + u). A spill without an eviction is E = 0.
-- *Steps*: what fits in the plan fits in the state, for least(k) is no more than is live, and a is no less than
-  is away. Tensors that die are read and so are there, and a' stays; h' becomes at most the new most(k), and a
-  and h are capped by that as well, so h' - h grows for no kind.
-
-The way may evict as late as the bytes are needed, and no more than that: evictions that wait cost no more
-later. For a cap that lowers h in between lowers a + E to the same number, which then needs no new copy.
-So only evictions are followed of which none can be left out. Of two states with equal x, one is dropped if
-the other costs no more and has no smaller a and h of any kind.
+The way may also put off evictions until a step needs their bytes, and leave out what it does not need: later
+they cost no more. Where a cap lowers h in between, it would have lowered what was away to no more than that,
+for which no copy is new. So the search follows only sets of evictions from which nothing can be left out. Of
+two states with equal operators, it drops one if the other can catch up with it for the difference of their
+costs: evict what more is away there, and pay for the copies that it lacks.
 """
 
 from __future__ import annotations
@@ -62,7 +49,7 @@ _PerKind = tuple[int, ...]
 
 
 class _State(NamedTuple):
-    """How many of each class ran, and per kind how many tensors are away and how many have a copy on the host."""
+    """How many of each class ran; per kind how many tensors are away, and how many have a host copy."""
 
     ran: Counts
     away: _PerKind
@@ -156,10 +143,7 @@ class CountedSearch:
         heapq.heappush(self._heap, entry)
 
     def _dominates(self, cost: int, one: _State, other_cost: int, other: _State) -> bool:
-        """Whether ``one`` can do all that the other can for no more, when the same operators ran.
-
-        It can evict what more is away in the other, and pay for the copies that it lacks.
-        """
+        """Whether ``one`` can do all that the other can for no more, when the same operators ran."""
         spare = other_cost - cost
         if spare < 0:
             return False
