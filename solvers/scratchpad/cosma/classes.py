@@ -25,8 +25,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
+from math import inf
 from typing import NamedTuple
 
+from solvers.budget import InTime, always_in_time
+from solvers.scratchpad.cosma.moves import State
 from solvers.scratchpad.masks import GraphMasks, bits
 
 Counts = tuple[int, ...]
@@ -125,40 +128,51 @@ class Classes:
     kinds: tuple[Kind, ...]
 
     @classmethod
-    def of(cls, masks: GraphMasks, operators: int, executed: int, resident: int) -> Classes:
-        """Those of ``operators`` (a set), which run from the state in which others were ``executed`` and
-        these tensors are ``resident``, which are all that is live."""
-        alike = _Alike(masks, operators, executed, resident)
+    def of(
+        cls,
+        masks: GraphMasks,
+        state: State,
+        operators: int,
+        most: float = inf,
+        in_time: InTime = always_in_time,
+    ) -> Classes | None:
+        """Those of ``operators`` (a set), which run from ``state`` on, in which all that is live is resident.
+
+        None where these are more than ``most`` classes of operators, or not found in time.
+        """
+        alike = _Alike(masks, state, operators)
+        if not alike.split(most, in_time):
+            return None
         kinds = tuple(dict.fromkeys(look.kind for look in alike.looks.values()))
-        tensors = []
-        for members in alike.tensors:
-            first, look = members[0], alike.looks[members[0]]
-            reading = {
-                reader: (alike.read(alike.operators[reader][0])[alike.class_of[first]], readers)
-                for reader, readers in alike.readers(first).items()
-            }
-            maker = alike.maker(first)
-            made = 0 if maker is None else alike.made(alike.operators[maker][0])[alike.class_of[first]]
-            reads = sum(readers for _, readers in reading.values())
-            tensors.append(
-                TensorClass(
-                    len(members),
-                    kinds.index(look.kind),
-                    maker,
-                    made,
-                    look.present,
-                    reading,
-                    reads,
-                    look.stays,
-                )
-            )
+        of_operators = alike.operators
+        tensors = tuple(_tensor_class(alike, of_operators, members, kinds) for members in alike.tensors)
         found = tuple(
             OperatorClass(
                 tuple(members), tuple(sorted(alike.read(members[0]).items())), _step_bytes(masks, members[0])
             )
-            for members in alike.operators
+            for members in of_operators
         )
-        return cls(found, tuple(tensors), kinds)
+        return cls(found, tensors, kinds)
+
+
+def _tensor_class(
+    alike: _Alike, operators: list[list[int]], members: list[int], kinds: tuple[Kind, ...]
+) -> TensorClass:
+    first = members[0]
+    look, own, maker = alike.looks[first], alike.class_of[first], alike.maker(first)
+    readers = alike.readers(first)
+    return TensorClass(
+        number=len(members),
+        kind=kinds.index(look.kind),
+        maker=maker,
+        made=0 if maker is None else alike.made(operators[maker][0])[own],
+        present=look.present,
+        reading={
+            reader: (alike.read(operators[reader][0])[own], number) for reader, number in readers.items()
+        },
+        reads=sum(readers.values()),
+        stays=look.stays,
+    )
 
 
 class _Look(NamedTuple):
@@ -176,28 +190,40 @@ class _Alike:
     for as long as that splits any.
     """
 
-    def __init__(self, masks: GraphMasks, operators: int, executed: int, resident: int) -> None:
+    def __init__(self, masks: GraphMasks, state: State, operators: int) -> None:
         self._nodes = {v: masks.graph.operators[v] for v in bits(operators)}
         touched = {tensor for node in self._nodes.values() for tensor in (*node.inputs, *node.outputs)}
         self._producers = masks.graph.producers
         self._consumers = {t: tuple(bits(masks.readers[t] & operators)) for t in sorted(touched)}
-        later = ~(operators | executed)
+        later = ~(operators | state.executed)
         self.looks = {
             t: _Look(
                 Kind(masks.blocks[t], masks.traffic[t], bool(masks.on_host >> t & 1)),
-                bool(resident >> t & 1),
+                bool(state.resident >> t & 1),
                 bool(masks.readers[t] & later),
             )
             for t in self._consumers
         }
         self._operator_class = _numbered({v: _step_bytes(masks, v) for v in self._nodes})
         self.class_of = _numbered(self.looks)
-        self._split()
-        self.operators, self.tensors = _members(self._operator_class), _members(self.class_of)
 
-    def _split(self) -> None:
+    @property
+    def operators(self) -> list[list[int]]:
+        """The members of each class of operators."""
+        return _members(self._operator_class)
+
+    @property
+    def tensors(self) -> list[list[int]]:
+        """The members of each class of tensors."""
+        return _members(self.class_of)
+
+    def split(self, most: float, in_time: InTime) -> bool:
+        """Split the classes until nothing splits any more; whether that ended in time with at most so many
+        classes of operators, which only become more."""
         before = 0
         while (now := len({*self._operator_class.values()}) + len({*self.class_of.values()})) != before:
+            if len({*self._operator_class.values()}) > most or not in_time():
+                return False
             before = now
             sides = {
                 v: (self._operator_class[v], _sorted(self.read(v)), _sorted(self.made(v)))
@@ -206,6 +232,7 @@ class _Alike:
             self._operator_class = _numbered(sides)
             looks = {t: (self.class_of[t], self.maker(t), _sorted(self.readers(t))) for t in self._consumers}
             self.class_of = _numbered(looks)
+        return True
 
     def read(self, operator: int) -> Counter[int]:
         """How many tensors of which classes an operator reads."""

@@ -57,9 +57,8 @@ class Params:
     ``safe_moves``, ``dominance``, ``safe_chains``, ``estimate``, ``safe_first``, ``late_chains`` and
     ``twins`` are the search's (:class:`.Switches`). ``serial_parts`` off searches the graph whole. ``counts``
     off searches no part by how many of its operators that are alike ran, instead of which. ``divide``
-    off ends after the first search, at ``FIRST_SEARCH_END`` of the time, and leaves a part that it does not
-    finish without an order: the answer is then the plan in the graph's own order, with the bound of the
-    searches.
+    off ends after the first searches, and leaves a part that they do not finish without an order: the answer
+    is then the plan in the graph's own order, with the bound of the searches.
     """
 
     safe_moves: bool = True
@@ -233,9 +232,9 @@ class _CosmaRun:
 
     def _classes(self, ordering: _Ordering) -> Classes | None:
         """The classes of a part, if its operators are alike enough."""
-        operators, state = ordering.part.operators, ordering.part.start.state
-        classes = Classes.of(self.masks, operators, state.executed, state.resident)
-        return classes if len(classes.operators) * ALIKE <= operators.bit_count() else None
+        operators, in_time = ordering.part.operators, Deadline(self.left(COUNTS_END).wall_seconds).in_time
+        most = operators.bit_count() / ALIKE
+        return Classes.of(self.masks, ordering.part.start.state, operators, most, in_time)
 
     def _divide(self) -> None:
         """Orders for the unfinished parts, from the whole graph's best order."""

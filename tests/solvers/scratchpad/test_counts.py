@@ -16,9 +16,9 @@ from solvers.scratchpad.cosma import counts
 from solvers.scratchpad.cosma import solver as cosma
 from solvers.scratchpad.cosma.classes import Classes
 from solvers.scratchpad.cosma.counts import CountedSearch, named
-from solvers.scratchpad.cosma.search import PlanSearch, Reached
+from solvers.scratchpad.cosma.search import PlanSearch, Reached, start
 from solvers.scratchpad.masks import GraphMasks, bits
-from solvers.scratchpad.parts import serial_parts
+from solvers.scratchpad.parts import Part, serial_parts
 from solvers.scratchpad.problem import ScratchpadProblem, violations
 from tests.solvers.scratchpad import random_graphs
 from tests.solvers.scratchpad.test_estimate import BARE, fork, graph_of, join
@@ -32,9 +32,12 @@ SETTINGS = (
 )
 
 
-def classes_of(graph: OperatorGraph) -> Classes:
+def classes_of(graph: OperatorGraph, part: Part | None = None) -> Classes:
     masks = GraphMasks.of(graph)
-    return Classes.of(masks, masks.all_operators, 0, 0)
+    part = part or Part(start(masks), masks.all_operators)
+    classes = Classes.of(masks, part.start.state, part.operators)
+    assert classes is not None
+    return classes
 
 
 def graphs(seed: int) -> list[OperatorGraph]:
@@ -168,7 +171,7 @@ def test_bounds_of_parts_and_of_searches_cut_short_are_bounds(seed: int) -> None
             state, looks = part.start.state, count()
             reached = PlanSearch(masks, graph.required_bytes, [Reached(state, ())], part.goal).run(60)
             assert reached is not None
-            classes = Classes.of(masks, part.operators, state.executed, state.resident)
+            classes = classes_of(graph, part)
             search = CountedSearch(classes, graph.required_bytes)
             way = search.run(lambda looks=looks: next(looks) < 5)  # type: ignore[misc]
             early = search.bound
@@ -193,6 +196,15 @@ def test_named_orders_keep_precedence(seed: int) -> None:
             assert not masks.predecessors[operator] & ~executed
             executed |= 1 << operator
         assert executed == masks.all_operators
+
+
+def test_classes_are_not_looked_for_where_there_are_too_many_or_no_time_is_left() -> None:
+    graph = random_graphs.grouped_heads(1, 2, 2)
+    masks = GraphMasks.of(graph)
+    state, number = start(masks).state, len(classes_of(graph).operators)
+    assert Classes.of(masks, state, masks.all_operators, number) == classes_of(graph)
+    assert Classes.of(masks, state, masks.all_operators, number - 1) is None
+    assert Classes.of(masks, state, masks.all_operators, in_time=lambda: False) is None
 
 
 def test_nothing_goes_through_too_few_bytes() -> None:
