@@ -8,10 +8,12 @@ from itertools import count
 from random import Random
 
 import pytest
+from large_graphs import llama_block
 
 from costmodel.limits import recording
-from costmodel.scratchpad.graph import OperatorGraph, ScratchpadSettings
+from costmodel.scratchpad.graph import OperatorGraph, ScratchpadSettings, operator_graph
 from solvers.budget import Budget, always_in_time
+from solvers.outcome import Status
 from solvers.scratchpad.cosma import counts
 from solvers.scratchpad.cosma import solver as cosma
 from solvers.scratchpad.cosma.classes import Classes
@@ -247,10 +249,36 @@ def test_the_solver_answers_the_same_with_counts(seed: int, monkeypatch: pytest.
 
 def test_a_plan_that_costs_the_counted_bound_is_optimal(monkeypatch: pytest.MonkeyPatch) -> None:
     short_first(monkeypatch)
-    graph = random_graphs.grouped_heads(2, 3, 4)
-    capacity = graph.required_bytes
-    search = CountedSearch(classes_of(graph), capacity)
-    search.run(always_in_time)
-    outcome = cosma.solve(ScratchpadProblem(graph, capacity), Budget(20), cosma.Params(divide=False))
-    assert outcome.bound is not None
-    assert outcome.bound >= search.bound
+    graph = small_llama()
+    problem = ScratchpadProblem(graph, graph.required_bytes + 2 * SLIM)
+    counted, without = (
+        cosma.solve(problem, Budget(20), cosma.Params(divide=False, counts=on)) for on in (True, False)
+    )
+    assert counted.status is Status.OPTIMAL
+    assert counted.objective == counted.bound == 4 * SLIM
+    assert counted.solution is not None
+    assert not violations(problem, counted.solution)
+    assert without.status is Status.FEASIBLE
+    assert without.bound == 0
+
+
+SLIM = 64 * 16
+"""Bytes of one head's queries."""
+
+
+def small_llama() -> OperatorGraph:
+    """Eight heads in two groups: of queries, scores and the stream, 1, 4 and 8 times a head's queries."""
+    return operator_graph(llama_block(8, 2, tokens=64, width=128, hidden=43))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("more", range(3))
+def test_the_exact_search_of_a_block_finds_nothing_below_the_bound(more: int) -> None:
+    graph = small_llama()
+    capacity = graph.required_bytes + more * SLIM
+    masks, total = GraphMasks.of(graph), 0.0
+    for part in serial_parts(masks):
+        search = CountedSearch(classes_of(graph, part), capacity)
+        assert search.run(always_in_time) is not None
+        total += search.bound
+    assert 0 < total <= least(graph, capacity)
