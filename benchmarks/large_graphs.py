@@ -1,4 +1,4 @@
-"""Made-up graphs of about 5,000 operators: stacked cells wired at random, a 48-layer transformer."""
+"""Made-up graphs: cells wired at random and a transformer, of 5,000 operators each; a block of Llama."""
 
 from __future__ import annotations
 
@@ -70,4 +70,29 @@ def transformer(layers: int = 48, heads: int = 16, tokens: int = 512, width: int
         stream = graph.operator(
             "add", [stream, graph.operator("linear", [active], tokens * width)], tokens * width
         )
+    return graph.network()
+
+
+def llama_block(
+    heads: int = 32, groups: int = 8, tokens: int = 2048, width: int = 4096, hidden: int = 1376
+) -> Network:
+    """A block of Llama with heads as operators of their own, each group of which shares keys and values."""
+    graph = _Builder(f"llama_block_{heads}x{groups}", tokens * width)
+    stream, slim = "input", tokens * width // heads
+    normed = graph.operator("rms_norm", [stream], tokens * width)
+    outputs = []
+    for _ in range(groups):
+        keys, values = (graph.operator("linear", [normed], slim) for _ in range(2))
+        for _ in range(heads // groups):
+            queries = graph.operator("linear", [normed], slim)
+            scores = graph.operator("matmul", [queries, keys], tokens * tokens)
+            weights = graph.operator("softmax", [scores], tokens * tokens)
+            outputs.append(graph.operator("matmul", [weights, values], slim))
+    joined = graph.operator("cat", outputs, tokens * width)
+    projected = graph.operator("linear", [joined], tokens * width)
+    stream = graph.operator("add", [stream, projected], tokens * width)
+    normed = graph.operator("rms_norm", [stream], tokens * width)
+    gate, up = (graph.operator("linear", [normed], tokens * hidden) for _ in range(2))
+    gated = graph.operator("mul", [graph.operator("silu", [gate], tokens * hidden), up], tokens * hidden)
+    graph.operator("add", [stream, graph.operator("linear", [gated], tokens * width)], tokens * width)
     return graph.network()

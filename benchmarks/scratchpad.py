@@ -1,11 +1,12 @@
 """Scratchpad plans: proofs and CPU seconds over operator graphs, and optima compared with a reference file.
 
-    python benchmarks/scratchpad.py --graphs FOLDER [--optima FILE] [--only human|nas|large] [--schemes]
+    python benchmarks/scratchpad.py --graphs FOLDER [--optima FILE] [--only human|nas|large|llama] [--schemes]
 
 FOLDER holds operator graphs (NETWORK.json.gz fused, NETWORK.raw.json.gz one operator an ATen op); a network
 without a file is left out, and said.
 ``human``: ten networks x fused and raw x activations and with parameters x MR, MH and MP, each solved by
-cosma; ``nas``: networks from architecture search at MR; ``large``: graphs of 5,000 operators at MR.
+cosma; ``nas``: networks from architecture search at MR; ``large``: graphs of 5,000 operators at MR;
+``llama``: a block whose heads share keys and values, at MR and at budgets above it.
 ``--optima`` is a JSON file of budgets and optima; every case of it that was run is compared. ``--schemes``
 adds the four comparison schemes' bytes. CPU seconds are of the solve alone, on one core. ``--cpu-clock``
 makes the budget one of CPU seconds, for a machine that others use too. Prints a line a solve, then one JSON
@@ -22,7 +23,7 @@ from statistics import median
 from typing import Any
 
 import record
-from large_graphs import stacked_cells, transformer
+from large_graphs import llama_block, stacked_cells, transformer
 
 from costmodel.formats.networks import load_network
 from costmodel.scratchpad.graph import OperatorGraph, ScratchpadSettings, operator_graph
@@ -39,6 +40,10 @@ SCHEMES = [
     (order, policy) for order in ("default", "minimum_peak") for policy in ("belady", "greedy")
 ]  # the paper's four
 
+GROUPS = ("human", "nas", "large", "llama")
+LLAMA_MEBIBYTES = (24, 24.5, 25, 26, 26.5, 27)
+"""From MR on, to where nothing moves."""
+
 Case = tuple[dict[str, Any], OperatorGraph]
 
 
@@ -47,6 +52,12 @@ def cases(group: str, folder: Path) -> Iterator[Case]:
     if group == "large":
         for network in (transformer(), stacked_cells()):
             yield {"network": network.name, "params": False, "budget": "MR"}, operator_graph(network)
+        return
+    if group == "llama":
+        graph = operator_graph(llama_block())
+        for mebibytes in LLAMA_MEBIBYTES:
+            budget = str(round(mebibytes * 2**20))
+            yield {"network": graph.name, "params": False, "budget": budget}, graph
         return
     for name in HUMAN if group == "human" else NAS:
         for granularity, suffix in (("fused", ""), ("raw", ".raw")):
@@ -112,7 +123,7 @@ def main() -> None:
     parser = record.parser(__doc__)
     parser.add_argument("--graphs", type=Path, required=True)
     parser.add_argument("--optima", type=Path)
-    parser.add_argument("--only", choices=("human", "nas", "large"), action="append")
+    parser.add_argument("--only", choices=GROUPS, action="append")
     parser.add_argument("--wall-seconds", type=float, default=60.0)
     parser.add_argument("--schemes", action="store_true")
     parser.add_argument("--cpu-clock", action="store_true")

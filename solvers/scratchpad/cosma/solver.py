@@ -4,9 +4,11 @@
    comes.
 1. The graph is divided into serial parts (:mod:`solvers.scratchpad.parts`). Each is searched best first,
    equal parts once. The sum of the parts' optima is a lower bound for the problem with addresses.
-2. A part whose search is not finished by then gets an order by divide and conquer. That order's cost prunes
-   the rest of the search, and the part counts with the bound that its search reaches.
-3. Replacement is solved again for the whole order, and its tensors are packed (Eqs. 9-11). Where that
+2. A part whose search is not finished by then, and of which many operators are alike, is searched by how many
+   of them ran instead of which (:mod:`.counts`). That gives another bound, and an order.
+3. If a part is still not finished, it gets an order by divide and conquer. The cheapest order prunes the rest
+   of the search, and the part counts with the highest bound that its searches reach.
+4. Replacement is solved again for the whole order, and its tensors are packed (Eqs. 9-11). Where that
    succeeds at the cost of the lower bound, the plan is globally optimal.
 """
 
@@ -23,22 +25,27 @@ from solvers.checks import check_switches
 from solvers.outcome import Outcome, noting_limits
 from solvers.scratchpad import divide
 from solvers.scratchpad.comparison import first_plan
+from solvers.scratchpad.cosma.classes import Classes
+from solvers.scratchpad.cosma.counts import CountedSearch, named
 from solvers.scratchpad.cosma.search import PlanSearch, Switches, operators_of, start
 from solvers.scratchpad.masks import GraphMasks, bits
 from solvers.scratchpad.packed import cheaper, packed
 from solvers.scratchpad.parts import Part, at_positions, positions, same_problem, serial_parts
 from solvers.scratchpad.problem import ScratchpadProblem, answer, below_requirement, infeasible, unknown
-from solvers.scratchpad.replacement import Schedule
+from solvers.scratchpad.replacement import Replacement, Schedule, best_replacement
 
-VERSION = "8"
-FIRST_SEARCH_END, DIVIDE_END, SEARCH_END = 0.1, 0.5, 0.8
-"""Fractions of the wall time at which the first search, divide and conquer, and the second search end.
+VERSION = "9"
+FIRST_SEARCH_END, COUNTS_END, DIVIDE_END, SEARCH_END = 0.1, 0.4, 0.5, 0.8
+"""Fractions of the wall time at which the first search, that of counts, divide and conquer, and the second
+search end.
 
 Divide and conquer rarely takes all of its own, and leaves the rest to the second search. On a busy machine it
 needs it: what it finds in half of its time may be much dearer, where no proof would have been found anyway.
 """
 ESTIMATE_END = 0.25
 """Fraction of the wall time at which no search prepares its estimate any further."""
+ALIKE = 4
+"""Operators of a class, on average, from which on a part is searched by counts."""
 ORDERS = 4
 """Orders of equal cost, the first one among them, whose tensors are tried to be packed."""
 
@@ -48,10 +55,10 @@ class Params:
     """The settings of one solve; all are switches.
 
     ``safe_moves``, ``dominance``, ``safe_chains``, ``estimate``, ``safe_first``, ``late_chains`` and
-    ``twins`` are the search's (:class:`.Switches`). ``serial_parts`` off searches the graph whole. ``divide``
-    off ends after the first search, at ``FIRST_SEARCH_END`` of the time, and leaves a part that it does not
-    finish without an order: the answer is then the plan in the graph's own order, with the bound of the
-    searches.
+    ``twins`` are the search's (:class:`.Switches`). ``serial_parts`` off searches the graph whole. ``counts``
+    off searches no part by how many of its operators that are alike ran, instead of which. ``divide``
+    off ends after the first searches, and leaves a part that they do not finish without an order: the answer
+    is then the plan in the graph's own order, with the bound of the searches.
     """
 
     safe_moves: bool = True
@@ -63,6 +70,7 @@ class Params:
     safe_first: bool = True
     late_chains: bool = True
     twins: bool = True
+    counts: bool = True
 
     def __post_init__(self) -> None:
         check_switches("cosma", self, *(field.name for field in fields(self)))
@@ -77,11 +85,20 @@ class _Ordering:
     order: tuple[int, ...] | None = None
     cost: float = inf
     finished: bool = False
+    counted_bound: float = 0.0
+    """What the search of counts proved."""
 
     @property
     def bound(self) -> float:
         """A proven lower bound on the part's bytes."""
-        return self.cost if self.finished else min(self.search.bound, self.cost)
+        proven = max(self.search.bound, self.counted_bound)
+        return self.cost if self.finished else min(proven, self.cost)
+
+    def take(self, order: tuple[int, ...], cost: float) -> None:
+        """Keep an order that costs less than the one known; at its bound's cost the part is finished."""
+        if cost < self.cost:
+            self.order, self.cost = order, cost
+        self.finished = self.finished or self.cost <= self.bound
 
     def advance(self, wall_seconds: float) -> None:
         """Search on; finished once the cheapest way through the part is known to be."""
@@ -177,6 +194,8 @@ class _CosmaRun:
 
     def order_parts(self) -> None:
         self._advance(FIRST_SEARCH_END)
+        if self.params.counts:
+            self._count()
         if not self._unfinished() or not self.params.divide:
             return
         self._divide()
@@ -192,19 +211,46 @@ class _CosmaRun:
         for done, ordering in enumerate(waiting):
             ordering.advance(self.left(end).wall_seconds / (len(waiting) - done))
 
+    def _count(self) -> None:
+        """Bounds and orders for unfinished parts of many operators that are alike."""
+        waiting = [
+            (ordering, classes) for ordering in self._unfinished() if (classes := self._classes(ordering))
+        ]
+        for done, (ordering, classes) in enumerate(waiting):
+            seconds = self.left(COUNTS_END).wall_seconds / (len(waiting) - done)
+            search = CountedSearch(classes, self.problem.capacity_bytes)
+            way = search.run(Deadline(seconds).in_time)
+            ordering.counted_bound, ordering.finished = search.bound, search.bound == inf
+            if way is not None:
+                ordering.order = named(self.masks, classes, way, ordering.part.start.state.executed)
+        if all(ordering.order is None for ordering in self._unfinished()):
+            return
+        schedule = self._schedule([o.order or tuple(bits(o.part.operators)) for o in self.orderings])
+        replacement = best_replacement(schedule, self.problem.capacity_bytes, self.left(COUNTS_END))
+        if replacement is not None:
+            self._take(schedule, replacement)
+
+    def _classes(self, ordering: _Ordering) -> Classes | None:
+        """The classes of a part, if its operators are alike enough."""
+        operators, in_time = ordering.part.operators, Deadline(self.left(COUNTS_END).wall_seconds).in_time
+        most = operators.bit_count() / ALIKE
+        return Classes.of(self.masks, ordering.part.start.state, operators, most, in_time)
+
     def _divide(self) -> None:
         """Orders for the unfinished parts, from the whole graph's best order."""
         found = divide.divided(self.problem, self.left(DIVIDE_END), target=self.bound)
         if found is None:
             return
+        self._take(found.schedule, found.replacement)
+
+    def _take(self, schedule: Schedule, replacement: Replacement) -> None:
+        """Orders for the unfinished parts from one for the whole graph, where they are cheaper."""
         for ordering in self._unfinished():
-            steps = [t for t, v in enumerate(found.schedule.order) if ordering.part.operators >> v & 1]
-            own = frozenset(gap for gap in found.replacement.away if steps[0] <= gap.first <= steps[-1])
+            steps = [t for t, v in enumerate(schedule.order) if ordering.part.operators >> v & 1]
+            own = frozenset(gap for gap in replacement.away if steps[0] <= gap.first <= steps[-1])
             # A part of the whole order is an order of the part; its cost is that of the gaps within its own
             # steps.
-            if found.schedule.cost(own) < ordering.cost:
-                ordering.order = tuple(found.schedule.order[t] for t in steps)
-                ordering.cost = found.schedule.cost(own)
+            ordering.take(tuple(schedule.order[t] for t in steps), schedule.cost(own))
 
     def stuck(self) -> str | None:
         """The first operator of a part through which there is no way; None if there is none such."""
