@@ -53,7 +53,7 @@ class KnownNodes:
         self._alike = Remembered[tuple[int, ...], tuple[LeafCost, NodeCost | str]](MOST_ARRAYS)
         self._cuts = Remembered[tuple[Any, ...], NodeCost | BufferOverflow](MOST_ARRAYS)
         self._timed = Remembered[tuple[int, ...], tuple[NodeCost, Sent, NodeCost]](MOST_ARRAYS)
-        self._sub_trees = Remembered[tuple[Any, ...], KnownSubTree](MOST_REMEMBERED)
+        self._sub_trees = Remembered[tuple[Any, ...], KnownSubTree](MOST_ARRAYS)
 
     def leaf(self, key: tuple[Any, ...]) -> NodeCost | str | None:
         """The cost of the leaf known by ``key``, or why it is not possible; None if it is not known."""
