@@ -21,6 +21,17 @@ class _Builder:
         self.values.append(Value(f"{name}.out", (size,), "activation"))
         return f"{name}.out"
 
+    def head(self, queries: str, keys: str, values: str, tokens: int, size: int) -> str:
+        """A head of an attention, whose outputs have ``size`` elements."""
+        scores = self.operator("matmul", [queries, keys], tokens * tokens)
+        weights = self.operator("softmax", [scores], tokens * tokens)
+        return self.operator("matmul", [weights, values], size)
+
+    def projected(self, stream: str, heads: list[str], size: int) -> str:
+        """The stream with what comes of all heads added to it."""
+        joined = self.operator("cat", heads, size)
+        return self.operator("add", [stream, self.operator("linear", [joined], size)], size)
+
     def network(self) -> Network:
         return Network(self.name, tuple(self.nodes), tuple(self.values))
 
@@ -58,12 +69,8 @@ def transformer(layers: int = 48, heads: int = 16, tokens: int = 512, width: int
         outputs = []
         for _ in range(heads):
             queries, keys, values = (graph.operator("linear", [normed], slim) for _ in range(3))
-            scores = graph.operator("matmul", [queries, keys], tokens * tokens)
-            weights = graph.operator("softmax", [scores], tokens * tokens)
-            outputs.append(graph.operator("matmul", [weights, values], slim))
-        joined = graph.operator("cat", outputs, tokens * width)
-        projected = graph.operator("linear", [joined], tokens * width)
-        stream = graph.operator("add", [stream, projected], tokens * width)
+            outputs.append(graph.head(queries, keys, values, tokens, slim))
+        stream = graph.projected(stream, outputs, tokens * width)
         normed = graph.operator("layer_norm", [stream], tokens * width)
         hidden = graph.operator("linear", [normed], 4 * tokens * width)
         active = graph.operator("gelu", [hidden], 4 * tokens * width)
@@ -85,12 +92,8 @@ def llama_block(
         keys, values = (graph.operator("linear", [normed], slim) for _ in range(2))
         for _ in range(heads // groups):
             queries = graph.operator("linear", [normed], slim)
-            scores = graph.operator("matmul", [queries, keys], tokens * tokens)
-            weights = graph.operator("softmax", [scores], tokens * tokens)
-            outputs.append(graph.operator("matmul", [weights, values], slim))
-    joined = graph.operator("cat", outputs, tokens * width)
-    projected = graph.operator("linear", [joined], tokens * width)
-    stream = graph.operator("add", [stream, projected], tokens * width)
+            outputs.append(graph.head(queries, keys, values, tokens, slim))
+    stream = graph.projected(stream, outputs, tokens * width)
     normed = graph.operator("rms_norm", [stream], tokens * width)
     gate, up = (graph.operator("linear", [normed], tokens * hidden) for _ in range(2))
     gated = graph.operator("mul", [graph.operator("silu", [gate], tokens * hidden), up], tokens * hidden)

@@ -75,18 +75,7 @@ class LeafNodes:
             prices = FREE
         elif prices.kept and not self._search.layers[layer].has_parameters:
             prices = BufferPrices(0.0, prices.running)  # it keeps nothing between runs
-        where = (
-            layer,
-            leaf.batch,
-            first,
-            tiles,
-            self._batch,
-            to_dram,
-            prices,
-            bands,
-            leaf.reduced,
-            may_share,
-        )
+        where = (planned, first, tiles, self._batch, to_dram, prices, bands, may_share)
         key = (*where, *self.key(coming))
         found = self._known.leaf(key)
         if found is None:

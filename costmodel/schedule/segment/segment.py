@@ -424,14 +424,26 @@ class SegmentEvaluation:
             return self._of_cut(planned, node, place, asked)
         first, tiles, once, coming, going = place
         key = (planned, first, tiles, once, going, self._segment.batch, asked, *self._leaves.key(coming))
+        return self._looked_up(key, planned, going, partial(self._of_cut, planned, node, place, asked))
+
+    def _looked_up(
+        self, key: tuple[Any, ...], planned: PlannedNode, readers: int, count: Callable[[], NodeCost]
+    ) -> NodeCost:
+        """The cost of a node, counted apart from the rest of the segment where it is not known.
+
+        ``key``: everything that it depends on. ``readers``: the layers that read from it over the NoC.
+        """
         known = self._known.sub_tree(key)
         if known is None:
-            count = partial(self._of_cut, planned, node, place, asked)
-            known = self._known.add_sub_tree(key, self._apart(count, planned, going))
-        return self._taken(known)
+            known = self._known.add_sub_tree(key, self._apart(planned, readers, count))
+        self._overflowed = self._overflowed or known.overflowed
+        if isinstance(known.found, str):
+            raise NotPossibleError(known.found)
+        self._leaves.placements.update(known.placements)
+        return known.found
 
-    def _apart(self, count: Callable[[], NodeCost], planned: PlannedNode, going: int) -> KnownSubTree:
-        """What is to be known of a node, counted apart from the rest of the segment."""
+    def _apart(self, planned: PlannedNode, readers: int, count: Callable[[], NodeCost]) -> KnownSubTree:
+        """What is to be known of a node, whatever the rest of the segment is like."""
         before, self._overflowed = self._overflowed, False
         try:
             found: NodeCost | str = count()
@@ -439,16 +451,8 @@ class SegmentEvaluation:
             found = str(reason)
         overflowed, self._overflowed = self._overflowed, before
         # Leaves of a node that is not possible have no readers.
-        read = () if isinstance(found, str) else planned.read_by(going)
+        read = () if isinstance(found, str) else planned.read_by(readers)
         return KnownSubTree(found, overflowed, {number: self._leaves.placements[number] for number in read})
-
-    def _taken(self, known: KnownSubTree) -> NodeCost:
-        """The cost of a node of which all is known, with what follows for the rest of the segment."""
-        self._overflowed = self._overflowed or known.overflowed
-        if isinstance(known.found, str):
-            raise NotPossibleError(known.found)
-        self._leaves.placements.update(known.placements)
-        return known.found
 
     def _of_cut(self, planned: PlannedNode, cut: Cut, place: _Place, asked: LeavesAsked) -> NodeCost:
         """The cost of a cut, with all nodes below it looked at."""
@@ -522,18 +526,15 @@ class SegmentEvaluation:
         further = set_of([number for number, _ in coming])
         batch, before = self._segment.batch, None
         for index, (child, asked) in enumerate(zip(planned.children, each, strict=True)):
+            count = partial(self._child, planned, index, place, asked)
             further_away = child.producers & further or child.consumers & going
             if further_away or asked.tight is not None or self._planned.banded:
-                before = self._child(planned, index, place, asked)
+                before = count()
             else:
                 sender = before if child.producers & planned.senders[index] else None
                 readers = child.consumers & planned.receivers[index]
                 key = (child, sender, readers, first, tiles, once, batch, asked)
-                known = self._known.sub_tree(key)
-                if known is None:
-                    count = partial(self._child, planned, index, place, asked)
-                    known = self._known.add_sub_tree(key, self._apart(count, child, readers))
-                before = self._taken(known)
+                before = self._looked_up(key, child, readers, count)
             yield before
 
     def _child(self, planned: PlannedNode, index: int, place: _Place, asked: LeavesAsked) -> NodeCost:

@@ -225,7 +225,7 @@ class _CosmaRun:
                 ordering.order = named(self.masks, classes, way, ordering.part.start.state.executed)
         if all(ordering.order is None for ordering in self._unfinished()):
             return
-        schedule = self._schedule([o.order or tuple(bits(o.part.operators)) for o in self.orderings])
+        schedule = self._schedule([one.order or tuple(bits(one.part.operators)) for one in self.orderings])
         replacement = best_replacement(schedule, self.problem.capacity_bytes, self.left(COUNTS_END))
         if replacement is not None:
             self._take(schedule, replacement)

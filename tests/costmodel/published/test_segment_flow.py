@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -10,31 +11,15 @@ from costmodel.published.set_isca2023.segment_flow import SegmentFlow
 from costmodel.schedule.tree.data_flow import DataFlow
 from costmodel.schedule.tree.tree import Cut, Leaf, TreeNode
 from costmodel.schedule.tree.wiring import Wiring
-
-PRODUCERS: dict[str, tuple[str, ...]] = {
-    "a": (),
-    "b": ("a",),
-    "c": ("a",),
-    "d": ("b", "c"),
-    "e": ("c",),
-    "f": ("d", "e", "a"),
-    "g": ("f",),
-}
-
-
-def random_tree(layers: list[str], random: Random, root: bool = False) -> TreeNode:
-    if len(layers) == 1:
-        return Leaf(layers[0], 1)
-    ends = sorted(random.sample(range(1, len(layers)), random.randint(1, len(layers) - 1)))
-    parts = [layers[first:end] for first, end in zip([0, *ends], [*ends, len(layers)], strict=True)]
-    kind = "T" if root and random.random() < 0.8 else random.choice(("S", "T"))
-    return Cut(kind, 1, 1, tuple(random_tree(part, random) for part in parts))  # type: ignore[arg-type]
+from tests.costmodel.schedule.tree.random_trees import NAMES, PRODUCERS, random_tree
 
 
 @pytest.mark.parametrize("seed", range(200))
 def test_segments_agree_with_the_whole_tree(seed: int) -> None:
-    random, wiring, names = Random(seed), Wiring.of(PRODUCERS), list(PRODUCERS)
-    tree = random_tree(names, random, root=True)
+    random, wiring, names = Random(seed), Wiring.of(PRODUCERS), NAMES
+    tree = random_tree(names, 1, random)
+    if isinstance(tree, Cut) and random.random() < 0.6:  # most have several segments
+        tree = replace(tree, kind="T")
     whole = DataFlow(tree, PRODUCERS)
     in_time = isinstance(tree, Cut) and tree.kind == "T"
     segments = tree.children if isinstance(tree, Cut) and in_time else (tree,)

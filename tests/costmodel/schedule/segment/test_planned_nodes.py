@@ -12,29 +12,7 @@ from costmodel.schedule.tree.data_flow import DataFlow
 from costmodel.schedule.tree.tree import Cut, Leaf, TreeNode
 from costmodel.schedule.tree.validity import violations
 from costmodel.schedule.tree.wiring import Wiring
-
-PRODUCERS: dict[str, tuple[str, ...]] = {
-    "a": (),
-    "b": ("a",),
-    "c": ("a",),
-    "d": ("b", "c"),
-    "e": ("c",),
-    "f": ("d", "e", "a"),
-    "g": ("f",),
-    "h": ("b", "g"),
-}
-NAMES = list(PRODUCERS)
-
-
-def random_tree(layers: list[str], batch: int, random: Random) -> TreeNode:
-    """A tree with these layers as leaves from left to right."""
-    if len(layers) == 1:
-        return Leaf(layers[0], batch)
-    ends = sorted(random.sample(range(1, len(layers)), random.randint(1, len(layers) - 1)))
-    parts = [layers[first:end] for first, end in zip([0, *ends], [*ends, len(layers)], strict=True)]
-    subbatches = random.choice([one for one in (1, 2, 4) if batch % one == 0])
-    children = tuple(random_tree(part, batch // subbatches, random) for part in parts)
-    return Cut("S" if random.random() < 0.5 else "T", batch, subbatches, children)
+from tests.costmodel.schedule.tree.random_trees import NAMES, PRODUCERS, random_tree
 
 
 def new_plans() -> PlannedNodes:
