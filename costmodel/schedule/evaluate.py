@@ -5,7 +5,7 @@ A search changes a tree at one spot. All other segments are the same objects as 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from operator import is_, or_
@@ -24,7 +24,13 @@ from costmodel.schedule.segment.node_cost import NodeCost
 from costmodel.schedule.segment.planned_nodes import PlannedNode, PlannedNodes, members
 from costmodel.schedule.segment.segment import CostAsIfFitting, SegmentEvaluation
 from costmodel.schedule.tile_cost import TileCosts
-from costmodel.schedule.transitions import KnownTransitions, MostSaved, Transition
+from costmodel.schedule.transitions import (
+    NOTHING_SAVED,
+    KnownTransitions,
+    MostSaved,
+    Transition,
+    saved_at_most,
+)
 from costmodel.schedule.tree.tree import Cut, TreeNode, rounds_of_segments
 from costmodel.schedule.tree.validity import NotPossibleError, violations
 from costmodel.schedule.tree.wiring import Wiring
@@ -142,6 +148,19 @@ class ChipEvaluator:
         InputError for a tree that is not of this network and batch, NotPossibleError when buffers or tiles do
         not suffice.
         """
+        found = self.evaluate_unless(tree, _never)
+        assert found is not None
+        return found
+
+    def evaluate_unless(
+        self, tree: TreeNode, is_too_dear: Callable[[float, float], bool]
+    ) -> ChipEvaluation | None:
+        """What a schedule costs; None as soon as it ``is_too_dear``, which is asked once.
+
+        It is asked of lower bounds on energy (pJ) and cycles that hold at once: those of all segments, as if
+        no new one had to wait for its first data. So transitions, which are a seventh of a search's
+        time, are not counted for trees that it would refuse anyway. Errors are those of :meth:`evaluate`.
+        """
         rounds, nodes = rounds_of_segments(tree)
         common = self._common(tree, nodes)
         if common is None:
@@ -153,7 +172,11 @@ class ChipEvaluator:
             fits = _take_the_place(new, common) or self._fit_together(tree, segments)
         if not fits:
             self._refuse(violations(tree, self.graph.producers, self.batch))
-        costs, between = self._costs(rounds, segments, common)
+        costs = _costs(segments, common)
+        least = ChipEvaluation(tree, self.chip, rounds, costs, _between(rounds, costs, common, _at_most))
+        if is_too_dear(least.energy_pj, least.cycles):
+            return None
+        between = _between(rounds, costs, common, self._transitions.between)
         evaluated = _EvaluatedTree(tree, nodes, segments, costs, between)
         self._recent = (evaluated, *(self._recent[:1] if common is None else (common.before,)))
         return ChipEvaluation(tree, self.chip, rounds, costs, between)
@@ -172,23 +195,6 @@ class ChipEvaluator:
                 shorter = min(len(nodes), len(before.nodes))
                 found.append(_Common(before, first, min(last, shorter - first)))
         return max(found, key=lambda one: one.first + one.last, default=None)
-
-    def _costs(
-        self, rounds: int, segments: tuple[_Segment, ...], common: _Common | None
-    ) -> tuple[tuple[NodeCost, ...], tuple[Transition, ...]]:
-        """The costs of a tree's segments, and their transitions; NotPossibleError where one cannot run."""
-        if common is None:
-            costs = tuple(map(_possible, segments))
-            between = tuple(map(self._transitions.between, costs, costs[1:]))
-        else:
-            before, first, last = common
-            rest, old = len(segments) - last, len(before.segments)
-            costs = common.spliced(before.costs, tuple(map(_possible, segments[first:rest])))
-            # A transition is new where one of its two segments is.
-            kept = max(first - 1, 0)
-            new = map(self._transitions.between, costs[kept:rest], costs[kept + 1 : rest + 1])
-            between = (*before.between[:kept], *new, *before.between[old - last : old - 1])
-        return costs, (*between, self._transitions.between(costs[-1], costs[0])) if rounds > 1 else between
 
     def between(self, before: NodeCost, after: NodeCost) -> Transition:
         """What one segment saves by following another; both are costs that :meth:`segment` has given."""
@@ -307,6 +313,43 @@ class ChipEvaluator:
         """InputError with the first reasons, if there are any."""
         if reasons:
             raise InputError("schedule", f"a valid tree of {self.graph.name}", "; ".join(reasons[:3]))
+
+
+def _never(_energy_pj: float, _cycles: float) -> bool:
+    """No tree is too dear."""
+    return False
+
+
+def _costs(segments: tuple[_Segment, ...], common: _Common | None) -> tuple[NodeCost, ...]:
+    """The costs of a tree's segments; NotPossibleError where one cannot run."""
+    if common is None:
+        return tuple(map(_possible, segments))
+    new = segments[common.first : len(segments) - common.last]
+    return common.spliced(common.before.costs, tuple(map(_possible, new)))
+
+
+def _between(
+    rounds: int,
+    costs: tuple[NodeCost, ...],
+    common: _Common | None,
+    transition: Callable[[NodeCost, NodeCost], Transition],
+) -> tuple[Transition, ...]:
+    """The transitions of a tree, of which each is as it was before where both its segments are."""
+    if common is None:
+        between = tuple(map(transition, costs, costs[1:]))
+    else:
+        before, first, last = common
+        rest, old = len(costs) - last, len(before.costs)
+        # A transition is new where one of its two segments is.
+        kept = max(first - 1, 0)
+        new = map(transition, costs[kept:rest], costs[kept + 1 : rest + 1])
+        between = (*before.between[:kept], *new, *before.between[old - last : old - 1])
+    return (*between, transition(costs[-1], costs[0])) if rounds > 1 else between
+
+
+def _at_most(before: NodeCost, after: NodeCost) -> Transition:
+    """What a transition saves at most."""
+    return NOTHING_SAVED if before.whole_chip is not None else saved_at_most(after)
 
 
 def _segment(planned: PlannedNode, cost: NodeCost | NotPossibleError) -> _Segment:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
+from costmodel.mapping.bounds.rounding import ROUNDING
 from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.reductions import reduction_violations
 from costmodel.schedule.row_bands import band_violations
@@ -50,6 +51,15 @@ class Evaluator(TreeJudge, Protocol):
         """One that takes a fraction of the time, and by which a tree may cost more, or not be possible."""
         ...
 
+    def evaluate_unless(self, tree: TreeNode, is_too_dear: Callable[[float, float], bool]) -> TreeCost | None:
+        """The cost of a tree, or None where it ``is_too_dear``.
+
+        That is asked once, as soon as it is certain that the hardware can run the tree, of lower bounds on
+        its energy (pJ) and cycles. So what is left of a dear tree need not be counted. Raises
+        NotPossibleError as ``evaluate`` does.
+        """
+        ...
+
     def segment(self, node: TreeNode) -> object:
         """Counts one child of a root T cut, and remembers it for all trees that have this child.
 
@@ -90,6 +100,17 @@ def tree_value(tree: TreeNode, judge: TreeJudge, objective: Objective) -> float:
     """E^n D^m of a tree as the judge counts it. Raises NotPossibleError as it does."""
     cost = judge.evaluate(tree)
     return objective.value(cost.energy_pj, cost.cycles)
+
+
+def value_below(tree: TreeNode, evaluator: Evaluator, objective: Objective, most: float) -> float | None:
+    """E^n D^m of a tree if it is below ``most``, else None. Raises NotPossibleError as the evaluator does."""
+
+    def is_too_dear(energy_pj: float, cycles: float) -> bool:
+        return objective.value(energy_pj, cycles) * ROUNDING >= most
+
+    cost = evaluator.evaluate_unless(tree, is_too_dear)
+    value = most if cost is None else objective.value(cost.energy_pj, cost.cycles)
+    return value if value < most else None
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ A new segment is put together from its leaves in compiled code.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -68,6 +69,13 @@ class IncrementalEvaluator:
             dram += cost.dram_bytes
         times = tree.subbatches
         return SegmentCost(times * energy, times * cycles, times * hops, times * dram)
+
+    def evaluate_unless(
+        self, tree: TreeNode, is_too_dear: Callable[[float, float], bool]
+    ) -> SegmentCost | None:
+        """The cost of the root, None where it ``is_too_dear``: nothing bounds it under this convention."""
+        cost = self.evaluate(tree)
+        return None if is_too_dear(cost.energy_pj, cost.cycles) else cost
 
     def segment(self, node: TreeNode) -> SegmentCost:
         """The cost of a segment: a child of a root T cut, or a root of another kind.

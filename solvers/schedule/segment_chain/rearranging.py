@@ -41,7 +41,7 @@ from costmodel.schedule.tree.tree import Cut, Leaf, TreeNode
 from costmodel.schedule.tree.validity import NotPossibleError
 from solvers.divisors import divisors
 from solvers.schedule.objective import Objective
-from solvers.schedule.problem import tree_value
+from solvers.schedule.problem import tree_value, value_below
 from solvers.schedule.segment_chain.joining import has_bands
 
 Nodes = tuple[TreeNode, ...]
@@ -70,10 +70,10 @@ def rearranged(
             at = (begin + step) % len(others)
             counted += 1
             try:
-                value = tree_value(others[at], evaluator, objective)
+                value = value_below(others[at], evaluator, objective, least)
             except NotPossibleError:
                 continue
-            if value < least:
+            if value is not None:
                 tree, least, begin = others[at], value, at
                 break
         else:

@@ -14,6 +14,7 @@ from random import Random
 from typing import Any
 
 from costmodel.limits import limit_reached
+from costmodel.mapping.bounds.rounding import ROUNDING
 from costmodel.schedule.tree.tree import TreeNode
 from costmodel.schedule.tree.validity import NotPossibleError
 from solvers.budget import Stopwatch
@@ -160,17 +161,35 @@ class _AnnealingRun:
         counts = self._counts[name]
         counts[0] += 1
         try:
-            value = self._annealing.value_of(tree)
+            value = self._accepted_value(tree, temperature)
         except NotPossibleError:
             counts[1] += 1
             return
-        if value > self._most_accepted(temperature):
+        if value is None:
             return
         counts[2] += 1
         counts[3] += value < self._value
         self._current, self._value = Current(tree), value
         if value < self._best_value:
             self._best, self._best_value = tree, value
+
+    def _accepted_value(self, tree: TreeNode, temperature: float) -> float | None:
+        """The objective of a tree if this round accepts it, else None.
+
+        What is accepted is drawn as soon as the chip is known to run the tree, so that one whose bounds are
+        above it need not be counted to the end.
+        """
+        objective, drawn = self._annealing.objective, list[float]()
+
+        def is_too_dear(energy_pj: float, cycles: float) -> bool:
+            drawn.append(self._most_accepted(temperature))
+            return objective.value(energy_pj, cycles) * ROUNDING > drawn[0]
+
+        cost = self._annealing.evaluator.evaluate_unless(tree, is_too_dear)
+        if cost is None:
+            return None
+        value = objective.value(cost.energy_pj, cost.cycles)
+        return value if value <= drawn[0] else None
 
     def _most_accepted(self, temperature: float) -> float:
         """The largest objective that this round accepts, drawn at random; at least the current one.
