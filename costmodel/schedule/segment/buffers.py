@@ -67,8 +67,12 @@ class Held:
 
     @cached_property
     def in_turn(self) -> Array:
-        """[3, tiles]: what the node holds while it runs, what has to come before, and what stays."""
-        return np.array((self.busy, self.coming, self.weights))
+        """[4, tiles]: what the node holds while it runs, what has to come before, what stays, and what comes
+        from further up.
+        """
+        found = np.zeros((4, len(self.busy)), np.int64)
+        found[0], found[1], found[2], found[3] = self.busy, self.coming, self.weights, self.from_further
+        return found
 
     @property
     def from_siblings(self) -> Any:
@@ -117,27 +121,32 @@ def cut_in_time(children: Sequence[Held], subbatches: int, once: bool) -> Held:
     of the next follows.
     """
     fetched = once and subbatches == 1
-    busy = np.maximum.reduce(busy_in_turn(children, subbatches, once))
-    weights = np.zeros_like(busy) if fetched else np.add.reduce([child.weights for child in children])
-    return Held(_above(children, subbatches), _ahead(children[0], fetched), weights, busy)
+    held, stays = _in_turn(children, subbatches, once)
+    return Held(_above(children, subbatches), _ahead(children[0], fetched), stays, np.maximum.reduce(held))
 
 
 def busy_in_turn(children: Sequence[Held], subbatches: int, once: bool) -> Array:
     """Bits [children, tiles] that a T cut holds while each child runs, but for weights that stay."""
-    parts = np.array([child.in_turn for child in children])  # [children, 3, tiles]
-    held, coming, weights = parts[:, 0], parts[:, 1], parts[:, 2]
+    return _in_turn(children, subbatches, once)[0]
+
+
+def _in_turn(children: Sequence[Held], subbatches: int, once: bool) -> tuple[Array, Array]:
+    """The same, and the bits [tiles] of the weights that stay."""
+    parts = np.array([child.in_turn for child in children])  # [children, 4, tiles]
+    held, coming, weights, further = parts[:, 0], parts[:, 1], parts[:, 2], parts[:, 3]
+    stays = np.add.reduce(weights)
     if once and subbatches == 1:
         held += weights
         coming += weights
+        stays = np.zeros_like(stays)
     held[:-1] += coming[1:]
     if subbatches > 1:
         held[-1] += coming[0]  # the first child of the next sub-batch follows the last one
-    if max([len(child.arriving) for child in children]) > 1:
-        further = np.array([child.from_further + np.zeros_like(child.busy) for child in children])
+    if any([len(child.arriving) > 1 for child in children]):
         # It came for all sub-batches. What a child itself got is part of its own ``busy``, and leaves when
         # the child has run. So at the first sub-batch most is there.
-        held += subbatches * further.sum(axis=0) - further.cumsum(axis=0)
-    return held
+        held += subbatches * np.add.reduce(further) - further.cumsum(axis=0)
+    return held, stays
 
 
 def held_on_the_way(before: Held, child: Held) -> int:
