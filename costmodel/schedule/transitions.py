@@ -257,9 +257,10 @@ class _FirstData:
     """What a leaf needs from DRAM before its first run: its weights (``kind`` 0) or its inputs (1).
 
     The leaf has the tiles from ``first_tile`` to before ``end_tile``. ``bits``, ``loads``: what DRAM sends
-    and links carry; data for several tiles counts once. It is in equal ``parts``, and ``part`` [tiles of the
-    leaf] is the one that each tile gets. ``producers``: layers whose outputs it is, and how many ``samples``
-    of them. ``at_once``: whether the leaf is of the first stage of every pipeline that it is in; without the
+    and links carry; data for several tiles counts once. It is in up to ``parts`` equal parts, and ``part``
+    [tiles of the leaf] is the one that each tile gets. Where there are more parts than output channels, some
+    are empty, and their tiles get nothing. ``producers``: layers whose outputs it is, and how many
+    ``samples`` of them. ``at_once``: whether the leaf is of the first stage of every pipeline that it is in; without the
     data of such leaves the segment cannot start.
     """
 
@@ -275,7 +276,7 @@ class _FirstData:
     at_once: bool
 
     def since(self, times: Array, before: Ending) -> tuple[Array, Array]:
-        """How many cycles before the end of ``before`` parts may begin to come, and how many of them do then.
+        """How many cycles before the end of ``before`` some of it may begin to come, and which fraction.
 
         ``times`` [2, tiles]: when tiles have bytes for it. A part for several tiles is one message, which
         comes when the last of them can take it.
@@ -287,7 +288,11 @@ class _FirstData:
         for producer in self.producers:
             if producer in before.last.rows:
                 each = np.minimum(each, before.made_before(producer, self.samples))
-        return np.unique(each, return_counts=True) if self.parts > 1 else (each, np.ones(1, np.int64))
+        if self.parts == 1:
+            return each, np.ones(1)
+        each = each[each < _NEVER_WAITED_FOR]  # no tile waits for an empty part
+        moments, counts = np.unique(each, return_counts=True)
+        return moments, counts / max(1, len(each))
 
 
 def _first_data(
@@ -460,9 +465,8 @@ def _waiting(before: Ending, asked: Sequence[tuple[_FirstData, tuple[Array, Arra
     if not asked:
         return 0
     rate = chip.dram.bits_per_cycle
-    times, counts = (np.concatenate([when[index] for _, when in asked]) for index in (0, 1))
+    times, part = (np.concatenate([when[index] for _, when in asked]) for index in (0, 1))
     moments = [len(when[0]) for _, when in asked]
-    part = counts / np.repeat([one.parts for one, _ in asked], moments)
     order = times.argsort()
     times = times[order]
     sizes = np.repeat([one.bits for one, _ in asked], moments) * part

@@ -220,6 +220,26 @@ def test_nothing_moves_faster_than_it_can(on: Chip) -> None:
     assert saving > 3
 
 
+class AlongChannels(FormulaCosts):
+    """Only partitions along output channels, however few of these there are."""
+
+    def rows(self, layer: int, batch: int, tiles: int) -> TileRows:
+        found = super().rows(layer, batch, tiles)
+        return found.kept(found.parts[:, 0] == tiles)
+
+
+def test_tiles_without_a_part_do_not_bring_weights_early() -> None:
+    """Five output channels among twelve tiles: seven get no weights, and all that there are have to come."""
+    graph = LayerGraph(
+        "narrow", tuple(layer(f"layer{n}", "fc", c=64, k=5, h=1, w=1, external_c=64) for n in range(3))
+    )
+    on = chip(4, 3, dram=1)
+    tree = parse_tree("T 1/1\n\tlayer0 1\n\tlayer1 1\n\tlayer2 1\n")
+    found = ChipEvaluator(graph, on, 1, AlongChannels(graph, idle=True)).evaluate(tree)
+    assert found.cycles >= sum(one.dram_bits for one in found.segments) / on.dram.bits_per_cycle
+    assert found.cycles >= 0.95 * replay(write_program(graph, found)).cycles
+
+
 def test_layers_on_the_whole_chip_begin_and_end_by_themselves() -> None:
     graph, on, random = strided(), mapped_chip(2, 2, 256), Random(1)
     evaluator, pairs = ChipEvaluator(graph, on, 4, MappedCosts(graph, on, random)), 0
