@@ -260,8 +260,8 @@ class _FirstData:
     and links carry; data for several tiles counts once. It is in up to ``parts`` equal parts, and ``part``
     [tiles of the leaf] is the one that each tile gets. Where there are more parts than output channels, some
     are empty, and their tiles get nothing. ``producers``: layers whose outputs it is, and how many
-    ``samples`` of them. ``at_once``: whether the leaf is of the first stage of every pipeline that it is in; without the
-    data of such leaves the segment cannot start.
+    ``samples`` of them. ``at_once``: whether the leaf is of the first stage of every pipeline that it is in;
+    without the data of such leaves the segment cannot start.
     """
 
     kind: int

@@ -22,7 +22,7 @@ from solvers.schedule.fused_groups import LONGEST, SECONDS, TOLERANCE, check_gro
 from solvers.schedule.known_trees import rank
 from solvers.schedule.set.epochs import EpochOf
 from solvers.schedule.tiles.layer_parts import TileCostDemand, TilePart
-from solvers.schedule.tiles.mapper import tile_solver
+from solvers.schedule.tiles.mapper import check_tile, tile_solver
 from sweep.design.design_row import (
     broken_by_bounds,
     broken_constraints,
@@ -187,6 +187,7 @@ class ScheduleWorkload:
         }
         for position in range(len(study.networks)):
             self._check_batch(position, study)
+        self._check_tile(study)
         self._check_rules(study)
         self._scheduled: dict[tuple[str, int, Widths, int], tuple[ScheduledNetwork, bool]] = {}
         self._demands: dict[tuple[str, Tile, int], TileCostDemand] = {}
@@ -208,6 +209,14 @@ class ScheduleWorkload:
                 expected = f"a batch of which {layer.name} has {error.expected}"
                 stated = "schedule.batch" if network.batch is None else key
                 raise InputError(study.where, expected, batch, key=stated) from None
+
+    def _check_tile(self, study: Study) -> None:
+        """InputError for a solver that cannot map layers on the chip's tiles."""
+        with named_in(study, "chip", study.chip):
+            chip = load_chip(str(study.chip))
+        architecture = self._source(chip).architecture
+        with named_in(study, "mapping.solver"):
+            check_tile(self._mapper.solver, architecture)
 
     def _check_rules(self, study: Study) -> None:
         """InputError for rules on mappings that name a level, dim or tensor that tiles and layers lack."""

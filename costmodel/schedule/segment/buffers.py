@@ -142,7 +142,7 @@ def _in_turn(children: Sequence[Held], subbatches: int, once: bool) -> tuple[Arr
     held[:-1] += coming[1:]
     if subbatches > 1:
         held[-1] += coming[0]  # the first child of the next sub-batch follows the last one
-    if any([len(child.arriving) > 1 for child in children]):
+    if max(len(child.arriving) for child in children) > 1:
         # It came for all sub-batches. What a child itself got is part of its own ``busy``, and leaves when
         # the child has run. So at the first sub-batch most is there.
         held += subbatches * np.add.reduce(further) - further.cumsum(axis=0)

@@ -207,6 +207,13 @@ def tile_solver(name: str) -> Entry:
     return solver(name)
 
 
+def check_tile(name: str, architecture: Architecture) -> None:
+    """InputError where the solver ``name`` knows a single dataflow, and not that of the tile."""
+    entry = tile_solver(name)
+    if entry.family == "tile":
+        entry.load().check(architecture)
+
+
 def architecture_of(tile: Tile) -> Architecture:
     """The architecture that parts are mapped on; InputError for a tile that has none."""
     if tile.architecture is None:

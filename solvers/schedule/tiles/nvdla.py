@@ -76,6 +76,11 @@ def solve(problem: TileProblem, budget: Budget, params: Params = Params()) -> Ou
     return Outcome(Status.FEASIBLE, mapping, objective, None, *times, evaluations=counted)
 
 
+def check(architecture: Architecture) -> None:
+    """InputError for a tile that has other levels than NVDLA's."""
+    _mapper(architecture)
+
+
 def propose(
     architecture: Architecture, parts: Iterable[TilePart], objective: Objective, params: Params = Params()
 ) -> Iterator[ProposedMappings]:
@@ -138,7 +143,7 @@ def _mapper(architecture: Architecture) -> _Mapper:
         )
         found = ", ".join(level.name for level in levels)
         remedy = "Map such a tile with a mapping solver, as cosa"
-        raise InputError("tile solver nvdla", expected, found, remedy, key="architecture")
+        raise InputError("tile solver nvdla", expected, found, remedy)
     return _Mapper(architecture)
 
 

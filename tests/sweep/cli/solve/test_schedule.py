@@ -330,6 +330,10 @@ def test_a_layer_that_fits_no_tiles_has_the_whole_chip(
         (("--params", '{"speed": 1}'), "parameters of set"),
         (("--tile-objective", "ed2"), "mapping.objective: expected 'energy', 'cycles' or 'edp', found 'ed2'"),
         (("--tile-solver", "cosma"), "expected one of nvdla, auto, cosa"),
+        (
+            ("--chip", "kapla-16x16-paper", "--tile-solver", "nvdla"),
+            "mapping.solver: expected an NVDLA-style tile: a register a MAC, accumulators, weight,",
+        ),
         (("--whole-chip",), "schedule.whole_chip: expected a mapping solver, for layers on the whole chip"),
         (("--network", "kapla-mlp-s.training"), "schedule.whole_chip: expected whole_chip: true, for "),
         (
