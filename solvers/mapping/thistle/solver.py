@@ -154,7 +154,8 @@ class _ThistleRun:
         """The largest lower bound that is proven."""
         # A bound holds for the choices of kept tensors that its programs cover, so it takes all of them.
         every_choice = prod(len(sets) for sets in self.space.keep_sets) <= self.params.keeps
-        if not self.params.prove or not every_choice:
+        is_nothing = self._takes_no_energy and self.problem.objective != "cycles"
+        if not self.params.prove or not every_choice or is_nothing:
             return self._everywhere
         return max(self._everywhere, proven_bound(self.problem, self.keeps, self._in_time))
 
@@ -162,6 +163,10 @@ class _ThistleRun:
     def keeps(self) -> list[Keep]:
         """The choices of kept tensors that are searched."""
         return keep_choices(self.space, self.params.keeps)
+
+    @cached_property
+    def _takes_no_energy(self) -> bool:
+        return not objective_of(space_bounds(self.problem), "energy")
 
     @cached_property
     def _everywhere(self) -> float:
@@ -192,7 +197,11 @@ class _ThistleRun:
 
         Many trip counts share the fewest cycles, and an interior-point method ends somewhere among them. The
         programs of energy times cycles choose, and their optima often round to mappings that are better.
+        Where nothing takes energy, as on an architecture that only states times, there are no such programs,
+        and all mappings have equal energy.
         """
+        if self._takes_no_energy:
+            return ("cycles",)
         if self.params.guide and self.problem.objective == "cycles":
             return ("cycles", "edp")
         return (self.problem.objective,)

@@ -12,7 +12,7 @@ from costmodel.hardware.architecture import Architecture
 from costmodel.workload.network import Layer, convolution, gemm
 from solvers.budget import Budget
 from solvers.mapping import thistle
-from solvers.mapping.problem import MappingProblem, violations
+from solvers.mapping.problem import MappingProblem, Objective, violations
 from solvers.mapping.space.rules import FactorRule, LevelRules, SpaceRules
 from solvers.outcome import Status
 
@@ -36,6 +36,16 @@ def test_eyeriss_is_proven_to_need_so_many_cycles() -> None:
     outcome = thistle.solve(MappingProblem(load_architecture("eyeriss"), layer, "cycles"), Budget())
     assert outcome.status is Status.OPTIMAL
     assert outcome.objective == layer.macs / 168
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("objective", ["cycles", "energy", "edp"])
+def test_an_architecture_may_state_times_only(objective: Objective) -> None:
+    """Without energies there is no program of energy; the one of cycles finds what takes fewest."""
+    problem = MappingProblem(load_architecture("nvdla-full"), gemm("g", M=64, N=128, K=64), objective)
+    outcome = thistle.solve(problem, Budget())
+    assert outcome.status is Status.OPTIMAL
+    assert (outcome.objective == 0) == (objective != "cycles")
 
 
 SWITCHES = (
