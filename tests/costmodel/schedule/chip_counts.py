@@ -574,8 +574,15 @@ def cycles(
         running = sum(through.values())
         for part in others:
             slowest = max(max(one.running, at_dram(one.dram), at_links(one.every)) for one in part)
-            together = at_dram(sum(one.dram for one in part)), at_links(_sum(*(one.every for one in part)))
-            running += max(slowest, *together)
+            on_links = _sum(*(one.every for one in part))
+            together = at_dram(sum(one.dram for one in part)), at_links(on_links)
+            # leaves in turn stand once a turn behind all that others send over a link of theirs
+            behind = []
+            for one, child in zip(part, cost.children, strict=True):
+                if isinstance(child.node, Cut) and child.node.kind == "T":
+                    others = {link: on_links[link] - size for link, size in one.every.items() if size}
+                    behind.append(one.running + at_links(others))
+            running += max(slowest, *together, *behind)
         ahead, loads = sum(one.ahead for one in filling), _sum(*(one.loads for one in filling))
         links = max(at_links(loads), *(one.links for one in filling))
         dram = sum(one.dram for part in (filling, *others) for one in part)
