@@ -6,10 +6,13 @@ way down the tree: for every cut above the leaf, the sub-batch and the rank of t
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
-from costmodel.schedule.segment.node_cost import NodeCost
+from costmodel.hardware.chip import Chip
+from costmodel.schedule.segment.node_cost import NodeCost, runs_on_tiles
 from costmodel.schedule.tree.tree import Cut, Leaf
 
 Way = tuple[tuple[int, int], ...]
@@ -108,6 +111,43 @@ def fetching(steps: Sequence[TileStep]) -> Iterator[int | None]:
         )
         yield begins[depth]
         begins = begins[:depth] + [number] * (len(step.way) - depth)
+
+
+def asking(steps: Sequence[TileStep], leaves: Mapping[str, NodeCost], chip: Chip) -> list[int | None]:
+    """For every step of a tile the step with which it asks DRAM for its data; None for the first one.
+
+    It could ask as soon as the buffer has bytes for it (:func:`fetching`). But links carry packets in the
+    order in which these set out, so data that is needed much later would stand in front of data that is
+    waited for. So a tile asks as late as it may if no tile ever waited: then each step begins when those
+    before it have computed. DRAM and links need some cycles for the data of a step (``BatchRun.fetched``). So
+    much earlier it has to set out than its step begins, and than the data of later steps has to::
+
+        computing   | a   | b  | c      | d     | e         |
+        data               | of d | of e        |
+        asked for         with b   with c               a and b begin, and c begins, before it sets out
+
+    Where data takes longer than computing, it sets out as soon as the buffer has bytes. ``leaves``: with
+    their times, by layer. The first run of a leaf brings its weights, too.
+    """
+    begun_before: set[str] = set()
+    times: list[int] = []  # of each step's data
+    computing: list[int] = []
+    for step in steps:
+        runs, leaf = runs_on_tiles(leaves[step.layer]), leaves[step.layer].leaf
+        assert leaf is not None
+        run = runs.later if step.layer in begun_before else runs.first
+        begun_before.add(step.layer)
+        # what comes for a further slice comes during the slice before
+        times.append(0 if step.slice else run.fetched(chip))
+        computing.append(leaf.tile_cycles // max(step.slices, len(leaf.band_cycles)))
+    begins = list(accumulate(computing, initial=0))
+    latest = begins[-1]
+    found = list(fetching(steps))
+    for number in range(len(steps) - 1, 0, -1):
+        latest = min(latest, begins[number]) - times[number]
+        in_time = min(bisect_right(begins, latest), number) - 1
+        found[number] = max(found[number] or 0, in_time)
+    return found
 
 
 def ways_of(cost: NodeCost) -> dict[str, tuple[tuple[Cut, ...], tuple[int, ...]]]:

@@ -580,8 +580,8 @@ def cycles(
             behind = []
             for one, child in zip(part, cost.children, strict=True):
                 if isinstance(child.node, Cut) and child.node.kind == "T":
-                    others = {link: on_links[link] - size for link, size in one.every.items() if size}
-                    behind.append(one.running + at_links(others))
+                    ahead_of_it = {link: on_links[link] - size for link, size in one.every.items() if size}
+                    behind.append(one.running + at_links(ahead_of_it))
             running += max(slowest, *together, *behind)
         ahead, loads = sum(one.ahead for one in filling), _sum(*(one.loads for one in filling))
         links = max(at_links(loads), *(one.links for one in filling))
