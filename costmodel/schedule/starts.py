@@ -168,8 +168,9 @@ def pipelined(
 
     ``in_turn``: which children are T cuts. Their leaves wait for one another's data. Once in a turn such data
     stands on a link behind all that the other children send over it at a time. So a period is no shorter
-    than the turn and the most that they send over a link that the child uses. A leaf waits for nobody within
-    its turn, so its data and theirs pass while it computes.
+    than the turn and the most that they send over a link on which data moves within the turn. A leaf waits
+    for nobody within its turn, and what comes ahead of a turn comes during the one before: such data and
+    theirs pass while the child computes.
     """
     from costmodel.schedule.starts_kernel import join_pipelined
 

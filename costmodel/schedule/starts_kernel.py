@@ -214,15 +214,15 @@ def _period(children: Runs, in_turn: Array, rates: BitRates, together: Array) ->
             busiest = max(busiest, load)
             together[link] += load
         period = max(period, run[RUN.running], _cycles(run[RUN.dram_bits], busiest, rates))
-    # Leaves that run in turn wait for each other's data, and that waits once for what others send at a time.
+    # Data that leaves wait for within a turn waits once for what the other children send at a time.
     for child in range(numbers.shape[0]):
         if in_turn[child] == 0:
             continue
         others: Int = 0
         for link in range(together.shape[0]):
-            load = loads[child, LATER, AHEAD, link] + loads[child, LATER, DURING, link]
-            if load > 0:
-                others = max(others, together[link] - load)
+            during = loads[child, LATER, DURING, link]
+            if during > 0:
+                others = max(others, together[link] - during - loads[child, LATER, AHEAD, link])
         period = max(period, numbers[child, LATER, RUN.running] + _cycles(0, others, rates))
     return max(period, _cycles(moved, 0, rates), _on_links(together, rates))
 

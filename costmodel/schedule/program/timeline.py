@@ -89,9 +89,9 @@ def begun(step: TileStep, before: TileStep | None) -> Iterator[tuple[int, int]]:
 
 
 def fetching(steps: Sequence[TileStep]) -> Iterator[int | None]:
-    """For every step of a tile the step with which DRAM begins to bring its data; None for the first one.
+    """For every step of a tile the first one with which its data may come; None for the first step.
 
-    A step is the first of some child of a cut, or of the child's next sub-batch. Its data comes while the
+    A step is the first of some child of a cut, or of the child's next sub-batch. Its data may come while the
     tile runs the child before, from that child's first step on: the buffer has bytes for it during that time
     (:func:`costmodel.schedule.segment.buffers.cut_in_time`). A further slice of a leaf comes during the slice
     before.
@@ -124,9 +124,9 @@ def asking(steps: Sequence[TileStep], leaves: Mapping[str, NodeCost], chip: Chip
 
         computing   | a   | b  | c      | d     | e         |
         data               | of d | of e        |
-        asked for         with b   with c               a and b begin, and c begins, before it sets out
+        asked for         with b   with c               b, and c, is the last step that begins before that
 
-    Where data takes longer than computing, it sets out as soon as the buffer has bytes. ``leaves``: with
+    Where data takes longer than computing, it is asked for as soon as the buffer has bytes. ``leaves``: with
     their times, by layer. The first run of a leaf brings its weights, too.
     """
     begun_before: set[str] = set()
@@ -145,8 +145,9 @@ def asking(steps: Sequence[TileStep], leaves: Mapping[str, NodeCost], chip: Chip
     found = list(fetching(steps))
     for number in range(len(steps) - 1, 0, -1):
         latest = min(latest, begins[number]) - times[number]
-        in_time = min(bisect_right(begins, latest), number) - 1
-        found[number] = max(found[number] or 0, in_time)
+        in_time = max(min(bisect_right(begins, latest), number) - 1, 0)
+        # the slices of a run keep DRAM or links busy, too: what follows is asked for with the first of them
+        found[number] = max(found[number] or 0, in_time - steps[in_time].slice)
     return found
 
 

@@ -576,11 +576,12 @@ def cycles(
             slowest = max(max(one.running, at_dram(one.dram), at_links(one.every)) for one in part)
             on_links = _sum(*(one.every for one in part))
             together = at_dram(sum(one.dram for one in part)), at_links(on_links)
-            # leaves in turn stand once a turn behind all that others send over a link of theirs
+            # data within a turn stands once behind all that others send over a link
             behind = []
             for one, child in zip(part, cost.children, strict=True):
                 if isinstance(child.node, Cut) and child.node.kind == "T":
-                    ahead_of_it = {link: on_links[link] - size for link, size in one.every.items() if size}
+                    within = _sum(one.every, _part(one.loads, -1))
+                    ahead_of_it = {link: on_links[link] - one.every[link] for link in within if within[link]}
                     behind.append(one.running + at_links(ahead_of_it))
             running += max(slowest, *together, *behind)
         ahead, loads = sum(one.ahead for one in filling), _sum(*(one.loads for one in filling))

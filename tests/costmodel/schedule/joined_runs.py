@@ -76,7 +76,7 @@ def side_by_side(
 ) -> Node:
     """An S cut: a fill through all stages, and then a period for each further sub-batch.
 
-    ``cuts``: which children are T cuts, whose turns meet on each link that they use what all others send.
+    ``cuts``: which children are T cuts, whose data within a turn meets what all others send.
     """
     later = [child.later for child in children]
     each = [on.cycles(run.dram_bits, _sum([run.ahead, run.during])) for run in later]
@@ -84,8 +84,8 @@ def side_by_side(
     together = on.cycles(sum(run.dram_bits for run in later), in_period)
     period = max(together, *each, *(run.running for run in later))
     for run, is_cut in zip(later, cuts, strict=True):
-        own = _sum([run.ahead, run.during])
-        met = [of_all - mine for of_all, mine in zip(in_period, own, strict=True) if mine]
+        each_link = zip(in_period, run.ahead, run.during, strict=True)
+        met = [of_all - ahead - during for of_all, ahead, during in each_link if during]
         if is_cut and met:
             period = max(period, run.running + on.cycles(0, (max(met),)))
 

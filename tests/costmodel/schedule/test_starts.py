@@ -106,8 +106,8 @@ def test_stages_share_links_in_each_period() -> None:
 
 
 def test_what_leaves_in_turn_wait_for_stands_behind_what_other_stages_send() -> None:
-    """A turn takes 90 cycles. Others send 50 on its link 0, and 80 on link 1, which it does not use."""
-    turn = turns([leaf(10, sent={0: 40}), leaf(50)], 1, ON)
+    """A turn takes 90 cycles and uses link 0, on which others send 50; on link 1 its data comes ahead."""
+    turn = turns([leaf(10, sent={0: 40}, ahead={1: 8}), leaf(50)], 1, ON)
     assert turn.later.running == 90
     stage = leaf(20, sent={0: 50, 1: 80})
     as_cut, as_leaf = (pipelined([stage, turn], [0, 1], 4, ON, [False, cut]) for cut in (True, False))
