@@ -119,19 +119,21 @@ def asking(steps: Sequence[TileStep], leaves: Mapping[str, NodeCost], chip: Chip
     It could ask as soon as the buffer has bytes for it (:func:`fetching`). But links carry packets in the
     order in which these set out, so data that is needed much later would stand in front of data that is
     waited for. So a tile asks as late as it may if no tile ever waited: then each step begins when those
-    before it have computed. DRAM and links need some cycles for the data of a step (``BatchRun.fetched``). So
-    much earlier it has to set out than its step begins, and than the data of later steps has to::
+    before it have computed. DRAM and links need some cycles for the data of a step (``BatchRun.fetched``),
+    which have to pass before the step begins, and before the data of later steps has to set out::
 
         computing   | a   | b  | c      | d     | e         |
         data               | of d | of e        |
         asked for         with b   with c               b, and c, is the last step that begins before that
 
-    Where data takes longer than computing, it is asked for as soon as the buffer has bytes. ``leaves``: with
-    their times, by layer. The first run of a leaf brings its weights, too.
+    Cycles in which DRAM takes outputs, or brings further slices, do not count: a step leaves for other data
+    what its computing takes longer than these. Where data takes longer than that leaves, it is asked for as
+    soon as the buffer has bytes. ``leaves``: with their times, by layer. The first run of a leaf brings its
+    weights, too.
     """
     begun_before: set[str] = set()
     times: list[int] = []  # of each step's data
-    computing: list[int] = []
+    left: list[int] = []  # that a step leaves for other data
     for step in steps:
         runs, leaf = runs_on_tiles(leaves[step.layer]), leaves[step.layer].leaf
         assert leaf is not None
@@ -139,14 +141,16 @@ def asking(steps: Sequence[TileStep], leaves: Mapping[str, NodeCost], chip: Chip
         begun_before.add(step.layer)
         # what comes for a further slice comes during the slice before
         times.append(0 if step.slice else run.fetched(chip))
-        computing.append(leaf.tile_cycles // max(step.slices, len(leaf.band_cycles)))
-    begins = list(accumulate(computing, initial=0))
+        moving = chip.least_cycles(run.dram_bits - run.ahead_bits, 0)
+        computing = leaf.tile_cycles // max(len(leaf.band_cycles), 1)
+        left.append(max(computing - moving, 0) // step.slices)
+    begins = list(accumulate(left, initial=0))
     latest = begins[-1]
     found = list(fetching(steps))
     for number in range(len(steps) - 1, 0, -1):
         latest = min(latest, begins[number]) - times[number]
         in_time = max(min(bisect_right(begins, latest), number) - 1, 0)
-        # the slices of a run keep DRAM or links busy, too: what follows is asked for with the first of them
+        # slices that tiles pass on keep links busy: what follows is asked for with the first of them
         found[number] = max(found[number] or 0, in_time - steps[in_time].slice)
     return found
 

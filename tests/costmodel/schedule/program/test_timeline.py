@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import product
+from math import ceil
 
 import pytest
 
@@ -62,7 +63,8 @@ def test_data_is_asked_for_as_late_as_it_may_set_out(channels: int, dram: int, a
 def in_time(begin: int, number: int, coming: Sequence[int], computing: Sequence[int]) -> bool:
     """Whether the data of a step, and of all after it, can set out when the step ``begin`` begins.
 
-    ``coming``, ``computing`` [steps]: the cycles that a step's data takes, and those of its compute.
+    ``coming``, ``computing`` [steps]: the cycles that a step's data takes, and those of its compute in which
+    DRAM has no outputs to take.
     """
     return all(
         sum(coming[number : end + 1]) <= sum(computing[begin:end]) for end in range(number, len(coming))
@@ -92,7 +94,14 @@ def test_no_data_of_random_schedules_could_be_asked_for_later() -> None:
                 runs_on_tiles(cost).first if begins else runs_on_tiles(cost).later
                 for cost, begins in zip(costs, first, strict=True)
             ]
-            computing = [cost.leaf.tile_cycles for cost in costs if cost.leaf]
+            outputs = [
+                ceil((run.dram_bits - run.ahead_bits) / evaluation.chip.dram.bits_per_cycle) for run in runs
+            ]
+            computing = [
+                max(cost.leaf.tile_cycles - stored, 0)
+                for cost, stored in zip(costs, outputs, strict=True)
+                if cost.leaf
+            ]
             coming = [run.fetched(evaluation.chip) for run in runs]
             asked, possible = asking(steps, leaves, evaluation.chip), list(fetching(steps))
             for number in range(1, len(steps)):
