@@ -151,7 +151,13 @@ def turns(children: Sequence[NodeRuns], subbatches: int, chip: Chip) -> NodeRuns
     return NodeRuns.of(*found)
 
 
-def pipelined(children: Sequence[NodeRuns], stages: Sequence[int], subbatches: int, chip: Chip) -> NodeRuns:
+def pipelined(
+    children: Sequence[NodeRuns],
+    stages: Sequence[int],
+    subbatches: int,
+    chip: Chip,
+    in_turn: Sequence[bool],
+) -> NodeRuns:
     """An S cut: a pipeline, whose children use DRAM and links at the same time.
 
     DRAM and links may be fast enough for each child and too slow for all together. Tiles of later stages
@@ -159,12 +165,19 @@ def pipelined(children: Sequence[NodeRuns], stages: Sequence[int], subbatches: i
     its own data is there, and each later one when its data is there and the stage before has been through
     once (fill). After the last stage has been through once the pipeline takes a period for each further
     sub-batch, in which DRAM and links move what all stages need for one.
+
+    ``in_turn``: which children are T cuts. Their leaves wait for one another's data. Once in a turn such data
+    stands on a link behind all that the other children send over it at a time. So a period is no shorter
+    than the turn and the most that they send over a link on which data moves within the turn. A leaf waits
+    for nobody within its turn, and what comes ahead of a turn comes during the one before: such data and
+    theirs pass while the child computes.
     """
     from costmodel.schedule.starts_kernel import join_pipelined
 
     of_all, rates, found = _arrays(children, chip)
     passing = np.empty(max(stages) + 1, np.int64)
-    join_pipelined(of_all, np.array(stages), subbatches, rates, passing, found)
+    cuts = np.array(in_turn, np.int64)
+    join_pipelined(of_all, np.array(stages), cuts, subbatches, rates, passing, found)
     return NodeRuns.of(*found)
 
 

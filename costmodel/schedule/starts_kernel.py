@@ -149,15 +149,21 @@ def _join(
 
 @entry
 def join_pipelined(
-    children: Runs, stages: Array, subbatches: Int, rates: BitRates, passing: Array, found: Runs
+    children: Runs,
+    stages: Array,
+    in_turn: Array,
+    subbatches: Int,
+    rates: BitRates,
+    passing: Array,
+    found: Runs,
 ) -> None:
     """Fill ``found`` with the runs of an S cut, as :func:`.starts.pipelined` has them.
 
-    ``stages`` [children]. ``passing`` [stages]: scratch.
+    ``stages`` [children]. ``in_turn`` [children]: 1 for T cuts, else 0. ``passing`` [stages]: scratch.
     """
     numbers, loads = children.numbers, children.loads
     together = found.loads[LATER, DURING]
-    period = _period(children, rates, together)
+    period = _period(children, in_turn, rates, together)
     # of later batches last, as these sums are read until then
     for which in (FIRST, LATER):
         whole, during = found.numbers[which], found.loads[which, DURING]
@@ -191,7 +197,7 @@ def join_pipelined(
 
 
 @called
-def _period(children: Runs, rates: BitRates, together: Array) -> Int:
+def _period(children: Runs, in_turn: Array, rates: BitRates, together: Array) -> Int:
     """Cycles of a sub-batch for which all stages run at a time.
 
     Fills ``together`` [links] with what links carry in them.
@@ -208,6 +214,16 @@ def _period(children: Runs, rates: BitRates, together: Array) -> Int:
             busiest = max(busiest, load)
             together[link] += load
         period = max(period, run[RUN.running], _cycles(run[RUN.dram_bits], busiest, rates))
+    # Data that leaves wait for within a turn waits once for what the other children send at a time.
+    for child in range(numbers.shape[0]):
+        if in_turn[child] == 0:
+            continue
+        others: Int = 0
+        for link in range(together.shape[0]):
+            during = loads[child, LATER, DURING, link]
+            if during > 0:
+                others = max(others, together[link] - during - loads[child, LATER, AHEAD, link])
+        period = max(period, numbers[child, LATER, RUN.running] + _cycles(0, others, rates))
     return max(period, _cycles(moved, 0, rates), _on_links(together, rates))
 
 

@@ -140,9 +140,9 @@ class _SharedWeights(NamedTuple):
 class SegmentMessages:
     """The messages of one segment on tiles, which are added to ``written``.
 
-    ``leaves``: by name of the layer, :class:`LeafMessages`; ``edges``: an :class:`EdgeMessages` for each edge
-    within the segment. ``flow``: of the whole tree. ``widths``: bits of elements. Messages from DRAM name no
-    stores yet: see :func:`.writer.write_program`.
+    ``leaves``: by name of the layer, :class:`LeafMessages`, and ``costs`` what each costs; ``edges``: an
+    :class:`EdgeMessages` for each edge within the segment. ``flow``: of the whole tree. ``widths``: bits of
+    elements. Messages from DRAM name no stores yet: see :func:`.writer.write_program`.
     """
 
     def __init__(
@@ -150,18 +150,18 @@ class SegmentMessages:
     ) -> None:
         self._graph, self._widths, self._written, self._flow = graph, widths, written, flow
         self._batch = cost.node.batch
-        self._costs = {leaf.node.layer: leaf for leaf in _leaves(cost) if isinstance(leaf.node, Leaf)}
+        self.costs = {leaf.node.layer: leaf for leaf in _leaves(cost) if isinstance(leaf.node, Leaf)}
         self._sources = {
-            graph.index[name]: {graph.index[one] for one in flow.sources[name]} for name in self._costs
+            graph.index[name]: {graph.index[one] for one in flow.sources[name]} for name in self.costs
         }
         self._bands = leaf_bands(graph, cost.node, self._sources)
         self._ways = ways_of(cost)
-        self._placed = {name: self._parts_of(name) for name in self._costs}
+        self._placed = {name: self._parts_of(name) for name in self.costs}
         self.edges: list[EdgeMessages] = []
-        self.leaves = {name: self._leaf(name) for name in self._costs}
+        self.leaves = {name: self._leaf(name) for name in self.costs}
 
     def _parts_of(self, name: str) -> PlacedParts:
-        leaf = self._costs[name].leaf
+        leaf = self.costs[name].leaf
         assert leaf is not None
         return PlacedParts(self._layer(name), leaf.placement, max(leaf.slices, 1))
 
@@ -176,10 +176,10 @@ class SegmentMessages:
         layer, number, bits = self._layer(name), self._graph.index[name], self._bits(name)
         if number in self._bands:
             return self._leaf_in_bands(name, self._bands[number])
-        batch = self._costs[name].node.batch
+        batch = self.costs[name].node.batch
         turns = taking_turns(self._batch // batch)
         loads: tuple[OfTiles, ...] = tuple(defaultdict(list) for _ in range(turns))
-        cost = self._costs[name].leaf
+        cost = self.costs[name].leaf
         assert cost is not None
         # of a run in one slice the weights are still in use when those of the next run arrive
         steps = turns if cost.slices == 1 else max(cost.slices, 1)
@@ -276,7 +276,7 @@ class SegmentMessages:
         sums: dict[int, int] = {}
         gathered: dict[int, list[int]] = defaultdict(list)
         adding: dict[int, int] = {}
-        leaf, batch, layer = self._costs[name].leaf, self._costs[name].node.batch, self._layer(name)
+        leaf, batch, layer = self.costs[name].leaf, self.costs[name].node.batch, self._layer(name)
         assert leaf is not None
         if leaf.gathering is None:
             return sums, gathered, adding
@@ -304,7 +304,7 @@ class SegmentMessages:
     def _leaf_in_bands(self, name: str, bands: LeafBands) -> LeafMessages:
         """The same for a leaf of a segment with bands: a turn for each band of some sub-batches."""
         layer, number, bits = self._layer(name), self._graph.index[name], self._bits(name)
-        batch, placed, leaf = self._costs[name].node.batch, self._placed[name], self._costs[name].leaf
+        batch, placed, leaf = self.costs[name].node.batch, self._placed[name], self.costs[name].leaf
         assert leaf is not None
         groups = taking_turns(self._batch // batch)
         turns = range(groups * bands.count)
@@ -357,7 +357,7 @@ class SegmentMessages:
         turns, number = groups * bands.count, self._graph.index[producer]
         edge = EdgeMessages(producer, consumer, meeting(self._ways, producer, consumer), turns, True)
         self.edges.append(edge)
-        batch, bits = self._costs[consumer].node.batch, self._bits(producer).outputs
+        batch, bits = self.costs[consumer].node.batch, self._bits(producer).outputs
         moves = self._written.moves(groups * batch, 4)
         shared = [
             (part, both, tiles)
@@ -385,7 +385,7 @@ class SegmentMessages:
         self, name: str, rows: Interval | None = None, cycles: int | None = None
     ) -> dict[tuple[int, int], int]:
         """The works of a leaf, or of those ``rows`` of its outputs that take so many ``cycles``."""
-        layer, cost = self._layer(name), self._costs[name]
+        layer, cost = self._layer(name), self.costs[name]
         assert cost.leaf is not None
         if cycles is None:
             adding = 0 if cost.leaf.gathering is None else cost.leaf.gathering.cycles
@@ -418,7 +418,7 @@ class SegmentMessages:
         edge = EdgeMessages(producer, consumer, where, turns)
         self.edges.append(edge)
         batch = where.cut.batch // where.cut.subbatches
-        made, needed = self._costs[producer].node.batch, self._costs[consumer].node.batch
+        made, needed = self.costs[producer].node.batch, self.costs[consumer].node.batch
         runs = list(product(range(batch // made), range(batch // needed)))
         moves = self._written.moves(turns * batch, 4)
         parts = self._placed[producer].parts

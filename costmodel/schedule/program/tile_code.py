@@ -10,8 +10,9 @@ as its buffer holds the data of both::
     compute              ... all steps of the second one
 
 Data that does not fit is loaded when the last step has freed its own. Every other segment fills the buffer
-from its end, so that neighbouring segments leave opposite ends free. The segments may come in several rounds;
-then the first one follows the last one of the round before.
+from its end, so that neighbouring segments leave opposite ends free. There the data of a last step leaves as
+many bytes free as the next segment fetches early, if there are such addresses. The segments may come in
+several rounds; then the first one follows the last one of the round before.
 
 A message that comes again lies where it lay before, and a repetition is written once. Where no such addresses
 are found, repetitions are written out, and a message may lie elsewhere each time
@@ -146,6 +147,16 @@ class TileSegment:
         early = tuple(tuple(arrivals.index(message) for message in one) for one in self.early)
         return TileSegment.of(blocks, tuple(range(len(blocks))), sizes, early, tuple(arrivals))
 
+    def early_at_the_end(self, buffer: tuple[int, int | float], mirrored: bool) -> list[Span]:
+        """Where all that it may fetch early lies at its end of the buffer; empty if it fetches nothing early.
+
+        That is the end with the last addresses if it is ``mirrored``.
+        """
+        if not self.early:
+            return []
+        (first, end), size = buffer, sum(self.occupancy.sizes[self.number[one]] for one in self.early[-1])
+        return [(end - size, end) if mirrored else (first, first + size)]
+
     @property
     def held_last(self) -> tuple[int, ...] | None:
         """The messages that are there during the last step; None if the tile computes nothing in it."""
@@ -213,8 +224,13 @@ def tile_code(segments: Sequence[TileSegment], rounds: int, first: int, end: int
     """
     placed: list[_Placed] = []
     for number, segment in enumerate(segments):
-        ends = placed[0] if rounds > 1 and number == len(segments) - 1 and number else None
-        placed.append(_placed(segment, placed[-1] if placed else None, ends, (first, end), number % 2 == 1))
+        before, mirrored = placed[-1] if placed else None, number % 2 == 1
+        freed: list[Span] = []
+        if number + 1 < len(segments):
+            freed = segments[number + 1].early_at_the_end((first, end), not mirrored)
+        elif rounds > 1 and number and segments[0].early:
+            freed = placed[0].spans(segments[0].early[-1])
+        placed.append(_placed(segment, before, freed, (first, end), mirrored))
     wrapped = _fetched_in_rounds(placed) if rounds > 1 and len(placed) > 1 else ()
     if not wrapped:
         body = tuple(_in_turn(placed, (), ()))
@@ -243,15 +259,18 @@ def _in_turn(
 def _placed(
     segment: TileSegment,
     before: _Placed | None,
-    next_round: _Placed | None,
+    freed: Sequence[Span],
     buffer: tuple[int, int | float],
     mirrored: bool,
 ) -> _Placed:
-    """Addresses for a segment's data; where there are none for it as it is, written out."""
-    found = _with_addresses(segment, before, next_round, buffer, mirrored)
+    """Addresses for a segment's data; where there are none for it as it is, written out.
+
+    ``freed``: what the data of its last step had best leave free, for what the next one fetches early.
+    """
+    found = _with_addresses(segment, before, freed, buffer, mirrored)
     comes_again = len(segment.occupancy.times[0]) > len(segment.messages)
     if found is None and comes_again and length(segment.items) <= MOST_WRITTEN_OUT:
-        found = _with_addresses(segment.written_out(), before, next_round, buffer, mirrored)
+        found = _with_addresses(segment.written_out(), before, freed, buffer, mirrored)
     if found is None:
         raise NotPossibleError(
             f"no addresses were found for messages of at most {segment.occupancy.peak:,} bytes at a time in "
@@ -263,7 +282,7 @@ def _placed(
 def _with_addresses(
     segment: TileSegment,
     before: _Placed | None,
-    next_round: _Placed | None,
+    freed: Sequence[Span],
     buffer: tuple[int, int | float],
     mirrored: bool,
 ) -> _Placed | None:
@@ -274,14 +293,12 @@ def _with_addresses(
     # the segment before has no compute behind which to load.
     for early in (*reversed(segment.early if held is not None else ()), ()):
         taken = dict.fromkeys(early, spans)
-        # The last segment had best leave free what the first one of the next round fetches early. Where no
-        # addresses do that, the next round loads late.
-        for kept in (next_round, None) if next_round is not None else (None,):
+        # Where no addresses leave these bytes free, the next segment may have to load late.
+        last = segment.held_last or ()
+        for kept in (freed, ()) if freed and last else ((),):
             avoided = dict(taken)
-            last = segment.held_last
-            if kept is not None and kept.segment.early and last:
-                for message in last:
-                    avoided[message] = [*avoided.get(message, ()), *kept.spans(kept.segment.early[-1])]
+            if kept:
+                avoided |= {message: [*avoided.get(message, ()), *kept] for message in last}
             numbered = [(segment.number[message], tuple(own)) for message, own in avoided.items()]
             at = _addresses(segment.occupancy, buffer, tuple(numbered), mirrored)
             if at is not None:

@@ -6,10 +6,13 @@ way down the tree: for every cut above the leaf, the sub-batch and the rank of t
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
-from costmodel.schedule.segment.node_cost import NodeCost
+from costmodel.hardware.chip import Chip
+from costmodel.schedule.segment.node_cost import NodeCost, runs_on_tiles
 from costmodel.schedule.tree.tree import Cut, Leaf
 
 Way = tuple[tuple[int, int], ...]
@@ -86,9 +89,9 @@ def begun(step: TileStep, before: TileStep | None) -> Iterator[tuple[int, int]]:
 
 
 def fetching(steps: Sequence[TileStep]) -> Iterator[int | None]:
-    """For every step of a tile the step with which DRAM begins to bring its data; None for the first one.
+    """For every step of a tile the first one with which its data may come; None for the first step.
 
-    A step is the first of some child of a cut, or of the child's next sub-batch. Its data comes while the
+    A step is the first of some child of a cut, or of the child's next sub-batch. Its data may come while the
     tile runs the child before, from that child's first step on: the buffer has bytes for it during that time
     (:func:`costmodel.schedule.segment.buffers.cut_in_time`). A further slice of a leaf comes during the slice
     before.
@@ -108,6 +111,48 @@ def fetching(steps: Sequence[TileStep]) -> Iterator[int | None]:
         )
         yield begins[depth]
         begins = begins[:depth] + [number] * (len(step.way) - depth)
+
+
+def asking(steps: Sequence[TileStep], leaves: Mapping[str, NodeCost], chip: Chip) -> list[int | None]:
+    """For every step of a tile the step with which it asks DRAM for its data; None for the first one.
+
+    It could ask as soon as the buffer has bytes for it (:func:`fetching`). But links carry packets in the
+    order in which these set out, so data that is needed much later would stand in front of data that is
+    waited for. So a tile asks as late as it may if no tile ever waited: then each step begins when those
+    before it have computed. DRAM and links need some cycles for the data of a step (``BatchRun.fetched``),
+    which have to pass before the step begins, and before the data of later steps has to set out::
+
+        computing   | a   | b  | c      | d     | e         |
+        data               | of d | of e        |
+        asked for         with b   with c               b, and c, is the last step that begins before that
+
+    Cycles in which DRAM takes outputs, or brings further slices, do not count: a step leaves for other data
+    what its computing takes longer than these. Where data takes longer than that leaves, it is asked for as
+    soon as the buffer has bytes. ``leaves``: with their times, by layer. The first run of a leaf brings its
+    weights, too.
+    """
+    begun_before: set[str] = set()
+    times: list[int] = []  # of each step's data
+    left: list[int] = []  # that a step leaves for other data
+    for step in steps:
+        runs, leaf = runs_on_tiles(leaves[step.layer]), leaves[step.layer].leaf
+        assert leaf is not None
+        run = runs.later if step.layer in begun_before else runs.first
+        begun_before.add(step.layer)
+        # what comes for a further slice comes during the slice before
+        times.append(0 if step.slice else run.fetched(chip))
+        moving = chip.least_cycles(run.dram_bits - run.ahead_bits, 0)
+        computing = leaf.tile_cycles // max(len(leaf.band_cycles), 1)
+        left.append(max(computing - moving, 0) // step.slices)
+    begins = list(accumulate(left, initial=0))
+    latest = begins[-1]
+    found = list(fetching(steps))
+    for number in range(len(steps) - 1, 0, -1):
+        latest = min(latest, begins[number]) - times[number]
+        in_time = max(min(bisect_right(begins, latest), number) - 1, 0)
+        # slices that tiles pass on keep links busy: what follows is asked for with the first of them
+        found[number] = max(found[number] or 0, in_time - steps[in_time].slice)
+    return found
 
 
 def ways_of(cost: NodeCost) -> dict[str, tuple[tuple[Cut, ...], tuple[int, ...]]]:

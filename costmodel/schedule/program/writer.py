@@ -47,7 +47,7 @@ from costmodel.schedule.program.segment_messages import (
     reduced_dims,
 )
 from costmodel.schedule.program.tile_code import Code, StepMessages, TileSegment, tile_code
-from costmodel.schedule.program.timeline import TileStep, begun, fetching, steps_of
+from costmodel.schedule.program.timeline import TileStep, asking, begun, steps_of
 from costmodel.schedule.program.whole_chip.mapped_layer import MappedLayer
 from costmodel.schedule.program.whole_chip.streamed_layer import StreamedLayer
 from costmodel.schedule.segment.node_cost import NodeCost
@@ -58,7 +58,7 @@ from costmodel.schedule.tree.validity import NotPossibleError
 
 T = TypeVar("T")
 
-VERSION = "8"
+VERSION = "9"
 """Goes up when the writer writes another program for a schedule than before."""
 
 
@@ -89,9 +89,8 @@ def write_program(
                 check()
                 segments[tile].append(tuple(layer.tile(tile)))
             continue
-        of_segment = _SegmentWriter(
-            SegmentMessages(graph, chip.tile.widths, segment, flow, written), segment, written
-        )
+        messages = SegmentMessages(graph, chip.tile.widths, segment, flow, written)
+        of_segment = _SegmentWriter(messages, segment, chip, written)
         early = fitting_early(evaluation.segments[number - 1], segment, chip, graph.producers)
         for tile in range(chip.tiles):
             check()
@@ -149,8 +148,9 @@ def _in_turn(parts: Sequence[TileSegment | Code], rounds: int, first: int, end: 
 class _SegmentWriter:
     """Writes what each tile does in one segment."""
 
-    def __init__(self, messages: SegmentMessages, cost: NodeCost, written: Written) -> None:
-        self._leaves, self._cost, self._written = messages.leaves, cost, written
+    def __init__(self, messages: SegmentMessages, cost: NodeCost, chip: Chip, written: Written) -> None:
+        self._leaves, self._costs, self._written = messages.leaves, messages.costs, written
+        self._cost, self._chip = cost, chip
         self._from: dict[str, list[EdgeMessages]] = defaultdict(list)
         self._to: dict[str, list[EdgeMessages]] = defaultdict(list)
         self._during: dict[tuple[int, ...], list[EdgeMessages]] = defaultdict(list)
@@ -189,7 +189,9 @@ class _SegmentWriter:
         taken: list[list[int]] = [[] for _ in steps]  # slices that come from tiles
         passed: list[list[tuple[int, int]]] = [[] for _ in steps]
         used: dict[int, int] = {}  # the last step that reads each message
-        for number, (step, begin) in enumerate(zip(steps, fetching(steps), strict=True)):
+        for number, (step, begin) in enumerate(
+            zip(steps, asking(steps, self._costs, self._chip), strict=True)
+        ):
             for message in self._fetched(step, tile, step.layer not in used_layers):
                 # messages take turns: its data of the time before has to be freed first
                 at = None if begin is None else max(begin, used.get(message, -1) + 1)

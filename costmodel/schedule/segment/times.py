@@ -38,8 +38,11 @@ def _counted(cost: NodeCost, planned: PlannedNode, sent: Sent, chip: Chip, known
     of_children = zip(cost.children, planned.children, _sent_by_children(cost, planned, sent), strict=True)
     children = tuple([timed(child, plan, own, chip, known) for child, plan, own in of_children])
     each, times = [runs_on_tiles(child) for child in children], node.child_runs
-    in_turn = node.kind == "T"
-    runs = turns(each, times, chip) if in_turn else pipelined(each, cost.stages, times, chip)
+    if node.kind == "T":
+        runs = turns(each, times, chip)
+    else:
+        in_turn = [isinstance(one.node, Cut) and one.node.kind == "T" for one in children]
+        runs = pipelined(each, cost.stages, times, chip, in_turn)
     return cost.but(children=children, runs=runs, cycles=runs.later.running)
 
 

@@ -574,8 +574,16 @@ def cycles(
         running = sum(through.values())
         for part in others:
             slowest = max(max(one.running, at_dram(one.dram), at_links(one.every)) for one in part)
-            together = at_dram(sum(one.dram for one in part)), at_links(_sum(*(one.every for one in part)))
-            running += max(slowest, *together)
+            on_links = _sum(*(one.every for one in part))
+            together = at_dram(sum(one.dram for one in part)), at_links(on_links)
+            # data within a turn stands once behind all that others send over a link
+            behind = []
+            for one, child in zip(part, cost.children, strict=True):
+                if isinstance(child.node, Cut) and child.node.kind == "T":
+                    within = _sum(one.every, _part(one.loads, -1))
+                    ahead_of_it = {link: on_links[link] - one.every[link] for link in within if within[link]}
+                    behind.append(one.running + at_links(ahead_of_it))
+            running += max(slowest, *together, *behind)
         ahead, loads = sum(one.ahead for one in filling), _sum(*(one.loads for one in filling))
         links = max(at_links(loads), *(one.links for one in filling))
         dram = sum(one.dram for part in (filling, *others) for one in part)

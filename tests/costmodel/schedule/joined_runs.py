@@ -71,13 +71,23 @@ def _run_in_turn(children: Sequence[Node], subbatches: int, is_first: bool, on: 
     return Batch(begins.ahead_bits, begins.link_cycles, early, running, dram_bits, begins.ahead, during)
 
 
-def side_by_side(children: Sequence[Node], stages: Sequence[int], subbatches: int, on: Resources) -> Node:
-    """An S cut: a fill through all stages, and then a period for each further sub-batch."""
+def side_by_side(
+    children: Sequence[Node], stages: Sequence[int], subbatches: int, on: Resources, cuts: Sequence[bool]
+) -> Node:
+    """An S cut: a fill through all stages, and then a period for each further sub-batch.
+
+    ``cuts``: which children are T cuts, whose data within a turn meets what all others send.
+    """
     later = [child.later for child in children]
     each = [on.cycles(run.dram_bits, _sum([run.ahead, run.during])) for run in later]
     in_period = _sum([loads for run in later for loads in (run.ahead, run.during)])
     together = on.cycles(sum(run.dram_bits for run in later), in_period)
     period = max(together, *each, *(run.running for run in later))
+    for run, is_cut in zip(later, cuts, strict=True):
+        each_link = zip(in_period, run.ahead, run.during, strict=True)
+        met = [of_all - ahead - during for of_all, ahead, during in each_link if during]
+        if is_cut and met:
+            period = max(period, run.running + on.cycles(0, (max(met),)))
 
     def whole(runs: Sequence[Batch], is_first: bool) -> Batch:
         by_stage = [

@@ -92,14 +92,27 @@ def test_weights_that_stay_come_once_and_inputs_before_each_sub_batch() -> None:
 
 def test_a_pipeline_goes_on_when_what_is_handed_on_has_left() -> None:
     """Two stages of 20 cycles with 50 cycles of data in between: these are the period, too."""
-    found = pipelined([leaf(20, sent={0: 50}), leaf(20)], [0, 1], 3, ON)
+    found = pipelined([leaf(20, sent={0: 50}), leaf(20)], [0, 1], 3, ON, [False, False])
     assert found.first.running == 50 + 20 + 2 * 50
 
 
 def test_stages_share_links_in_each_period() -> None:
     """Each of two stages sends for 50 cycles, in turn on one link and at a time on two."""
-    both = [pipelined([leaf(20, sent={0: 50}), leaf(20, sent={link: 50})], [0, 1], 4, ON) for link in (0, 1)]
+    both = [
+        pipelined([leaf(20, sent={0: 50}), leaf(20, sent={link: 50})], [0, 1], 4, ON, [False, False])
+        for link in (0, 1)
+    ]
     assert [one.first.running for one in both] == [50 + 50 + 3 * 100, 50 + 50 + 3 * 50]
+
+
+def test_what_leaves_in_turn_wait_for_stands_behind_what_other_stages_send() -> None:
+    """A turn takes 90 cycles and uses link 0, on which others send 50; on link 1 its data comes ahead."""
+    turn = turns([leaf(10, sent={0: 40}, ahead={1: 8}), leaf(50)], 1, ON)
+    assert turn.later.running == 90
+    stage = leaf(20, sent={0: 50, 1: 80})
+    as_cut, as_leaf = (pipelined([stage, turn], [0, 1], 4, ON, [False, cut]) for cut in (True, False))
+    assert as_cut.first.running == 80 + 90 + 3 * (90 + 50)
+    assert as_leaf.first.running == 80 + 90 + 3 * 90
 
 
 def test_a_part_of_a_batch_is_rounded_up_to_whole_bits() -> None:
@@ -148,8 +161,9 @@ def test_joined_runs_are_those_of_a_count_step_by_step(kind: str) -> None:
         if kind == "T":
             found, expected = turns(given, subbatches, ON), in_turn(nodes, subbatches, on)
         else:
-            found = pipelined(given, stages, subbatches, ON)
-            expected = side_by_side(nodes, stages, subbatches, on)
+            cuts = [random.random() < 0.3 for _ in nodes]
+            found = pipelined(given, stages, subbatches, ON, cuts)
+            expected = side_by_side(nodes, stages, subbatches, on, cuts)
         for mine, theirs in zip((found.first, found.later), expected, strict=True):
             assert (*mine[:5], tuple(mine.ahead), tuple(mine.during)) == theirs
         early += found.first.early > 0

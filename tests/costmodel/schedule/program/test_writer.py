@@ -33,6 +33,7 @@ from tests.costmodel.schedule.chip_cases import (
     shared_heads,
 )
 from tests.costmodel.schedule.program.program_counts import check_counts, done, written
+from tests.costmodel.schedule.test_closed_forms import evaluate
 
 GRAPHS: dict[str, Callable[[], LayerGraph]] = {
     "every kind": every_kind,
@@ -70,6 +71,23 @@ def test_rows_of_zeros_behind_a_copy_come_from_nowhere() -> None:
             programs += 1
             check_counts(*found)
     assert programs > 5
+
+
+def test_data_of_far_layers_is_asked_for_in_time_and_not_at_once() -> None:
+    """The buffer has bytes for the last layer's 256 weights from the first layer on.
+
+    They come in 256 cycles, in which two layers compute: so they are asked for behind the second compute, and
+    arrive when the third one ends. No tile waits longer than if they had been asked for before.
+    """
+    graph = LayerGraph("wide", (*chain(3).layers, layer("layer3", k=64, producers=(2,))))
+    text = "T 2/1|>T 2/1|>>T 2/1|>>>T 2/1|>>>>layer0 2|>>>>layer1 2|>>>layer2 2|>>layer3 2"
+    evaluation = evaluate(text, graph, chip(1, 1, dram=1))
+    program = write_program(graph, evaluation)
+    (tile,) = program.tiles
+    weights = next(n for n, one in enumerate(program.messages) if one.tensor == "layer3.weights")
+    order = [one.operation for one in done(tile) if one.operation == "compute" or one.message == weights]
+    assert order == ["compute", "compute", "load", "compute", "compute", "free"]
+    assert replay(program).cycles == evaluation.cycles
 
 
 def test_writing_can_be_ended() -> None:
