@@ -37,7 +37,7 @@ from solvers.scratchpad.problem import (
 )
 from solvers.scratchpad.replacement import Schedule
 
-VERSION = "3"
+VERSION = "4"
 BOUND_END, WHOLE_END, GROWN_END, CUT_END, REPLACED_END = 0.12, 0.2, 0.4, 0.6, 0.8
 """Fractions of the wall time at which the proofs of bounds, the solve of the whole graph, the first runs, the
 search for cuts, and the plan in their order end."""
