@@ -14,6 +14,7 @@ from solvers.scratchpad.cutting.run_tables import (
     MISFIT,
     MOVED,
     NEVER,
+    PIECES,
     PLAYED,
     RESIDENT,
     TOO_SMALL,
@@ -67,7 +68,7 @@ def play(
             for band in range(work.row_count[tensor] * work.parts[tensor]):
                 work.flags[count] = work.flags[work.base[tensor] + band]
                 count += 1
-    work.result[FLAGS] = count
+    work.result[FLAGS], work.result[PIECES] = count, pieces
     return PLAYED
 
 

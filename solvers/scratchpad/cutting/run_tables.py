@@ -6,7 +6,6 @@ run that needs more gets larger ones.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple
 
@@ -25,8 +24,9 @@ RESIDENT, COPIED = 1, 2
 PLAYED, MISFIT, TOO_SMALL = range(3)
 """What a play ends with: the run is played; some piece does not fit, or more is moved than is allowed; the
 workspace has too little room."""
-MOVED, MACS, FLAGS = range(3)
-"""Entries of ``RunWork.result``: bytes moved so far, multiply-accumulates of the run, flags of bands left."""
+MOVED, MACS, FLAGS, PIECES = range(4)
+"""Entries of ``RunWork.result``: bytes moved so far, multiply-accumulates of the run, flags of bands left,
+and pieces."""
 
 
 class DivisionTables(NamedTuple):
@@ -67,8 +67,6 @@ class DivisionTables(NamedTuple):
     traffic: Array
     block: Array
     on_host: Array
-    maker: Array
-    """By tensor the position of the operator that makes it; -1 for an input."""
     reader_first: Array
     reader: Array
     settings: Array
@@ -137,11 +135,9 @@ class RunWork(NamedTuple):
     result: Array
 
 
-def run_tables(divisible: DivisibleGraph, order: Sequence[int]) -> DivisionTables:
-    """The arrays of a graph whose operators run in this order."""
-    graph, place = divisible.whole, {operator: number for number, operator in enumerate(order)}
-    divisions = [divisible.divisions[number] for number in order]
-    operators = [graph.operators[number] for number in order]
+def division_tables(divisible: DivisibleGraph) -> DivisionTables:
+    """The arrays of a graph."""
+    graph, divisions, operators = divisible.whole, divisible.divisions, divisible.whole.operators
     reads = [read for division in divisions for read in division.reads]
     windows = [read.window or RowWindow() for read in reads]
     over = [
@@ -149,7 +145,7 @@ def run_tables(divisible: DivisibleGraph, order: Sequence[int]) -> DivisionTable
         for operator, division in zip(operators, divisions, strict=True)
         for read in division.reads
     ]
-    readers = [sorted(place[reader] for reader in own) for own in graph.consumers]
+    readers = graph.consumers
     settings = graph.settings
     return DivisionTables(
         read_first=_first(len(division.reads) for division in divisions),
@@ -178,7 +174,6 @@ def run_tables(divisible: DivisibleGraph, order: Sequence[int]) -> DivisionTable
         traffic=_numbers(tensor.traffic_bytes for tensor in graph.tensors),
         block=_numbers(tensor.block_bytes for tensor in graph.tensors),
         on_host=_numbers(tensor in graph.on_host for tensor in range(len(graph.tensors))),
-        maker=_numbers(-1 if maker is None else place[maker] for maker in graph.producers),
         reader_first=_first(map(len, readers)),
         reader=_numbers(reader for own in readers for reader in own),
         settings=_numbers((settings.bits_per_element, settings.alignment_bytes, settings.parameters)),
@@ -209,7 +204,7 @@ def run_work(tensors: int, size: int) -> RunWork:
     """A workspace of a graph of so many tensors, for up to so many bands, pieces, rows and entries."""
     by_tensor = {"base", "row_first", "row_count", "parts", "recomputed"}
     flags = {"host", "flags", "made"}
-    lengths = [tensors if f in by_tensor else 3 if f == "result" else size + 1 for f in RunWork._fields]
+    lengths = [tensors if f in by_tensor else 4 if f == "result" else size + 1 for f in RunWork._fields]
     return RunWork(
         *(
             np.zeros(length, np.uint8 if field in flags else np.int64)

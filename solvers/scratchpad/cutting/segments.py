@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from math import inf
 from typing import Literal, NamedTuple
 
@@ -25,12 +26,16 @@ import numpy as np
 from costmodel.scratchpad.cut import TensorCut, may_recompute
 from costmodel.scratchpad.divisions import DivisibleGraph, Extent
 from solvers.budget import InTime
-from solvers.scratchpad.cutting.run_tables import MISFIT, TOO_SMALL, run_cuts, run_tables, run_work
+from solvers.scratchpad.cutting.run_tables import PLAYED, TOO_SMALL, division_tables, run_cuts, run_work
 
 Axis = Literal["rows", "channels"]
 
 LEAST_WORK = 1 << 15
 """Bands, pieces and entries that the workspace has room for at first."""
+MOST_WORK = 1 << 20
+"""A run that needs more is not tried."""
+MOST_PIECES = 20_000
+"""Pieces of all runs together, of which the cut graph is made and planned in the end."""
 NO_LIMIT = 1 << 60
 """More bytes than any plan moves."""
 
@@ -64,14 +69,20 @@ class Way(NamedTuple):
 
 
 class Left(NamedTuple):
-    """What the runs so far left: bytes moved, multiply-accumulates, the cuts of the tensors that are still to
-    be read, and of their bands, one tensor after the other, which are in the scratchpad and which have a copy
-    with the host (bits of :mod:`.run_tables`)."""
+    """What the runs so far left: bytes moved, multiply-accumulates, pieces, the cuts of the tensors that are
+    still to be read, and of their bands, one tensor after the other, which are in the scratchpad and which
+    have a copy with the host (bits of :mod:`.run_tables`)."""
 
     moved: int
     macs: int
+    pieces: int
     cuts: dict[int, TensorCut]
     flags: bytes
+
+    @property
+    def cost(self) -> tuple[int, int, int]:
+        """What is compared: bytes first, then work, then pieces."""
+        return self.moved, self.macs, self.pieces
 
     def leaves_as(self, other: Left) -> bool:
         """Whether what comes costs the same behind both."""
@@ -79,11 +90,12 @@ class Left(NamedTuple):
 
     def dearer(self, before: Left, after: Left) -> Left:
         """The same by a way that costs as much more as ``after`` costs more than ``before``."""
-        moved, macs = after.moved - before.moved, after.macs - before.macs
-        return self._replace(moved=self.moved + moved, macs=self.macs + macs)
+        own = zip(self.cost, after.cost, before.cost, strict=True)
+        moved, macs, pieces = (mine + now - then for mine, now, then in own)
+        return self._replace(moved=moved, macs=macs, pieces=pieces)
 
 
-NOTHING = Left(0, 0, {}, b"")
+NOTHING = Left(0, 0, 0, {}, b"")
 
 
 @dataclass(frozen=True)
@@ -96,8 +108,9 @@ class CutRun:
 
 
 class Cutting(NamedTuple):
-    """A cut of the graph, by tensors' names, the run of each operator, and the bytes that it moved."""
+    """A cut of a graph in the order of its runs: by tensors' names, the run of each operator, and the cost."""
 
+    divisible: DivisibleGraph
     cuts: dict[str, TensorCut]
     stages: tuple[int, ...]
     moved: int
@@ -105,21 +118,19 @@ class Cutting(NamedTuple):
 
 
 class RunSearch:
-    """The search over the runs of one order of the operators.
+    """The search over the runs of a graph in the order of its operators.
 
     :meth:`grow` finds runs from nothing, :meth:`improve` cuts some of their operators in another way.
     """
 
-    def __init__(
-        self, divisible: DivisibleGraph, capacity: int, order: Sequence[int], in_time: InTime
-    ) -> None:
-        self.divisible, self.capacity = divisible, capacity
-        self.order, self.in_time = tuple(order), in_time
+    def __init__(self, divisible: DivisibleGraph, capacity: int, in_time: InTime) -> None:
+        self.divisible, self.capacity, self.in_time = divisible, capacity, in_time
         self.graph = divisible.whole
-        position = {operator: number for number, operator in enumerate(self.order)}
-        self.readers = [sorted(position[reader] for reader in readers) for readers in self.graph.consumers]
-        self.makers = [-1 if maker is None else position[maker] for maker in self.graph.producers]
-        self._tables = run_tables(divisible, self.order)
+        self.count = len(self.graph.operators)
+        self._may_recompute = [may_recompute(divisible, t) for t in range(len(self.graph.tensors))]
+        self._macs = [0, *accumulate(division.macs for division in divisible.divisions)]
+        """By position the multiply-accumulates of the operators before it, where none is recomputed."""
+        self._tables = division_tables(divisible)
         self._work = run_work(len(self.graph.tensors), LEAST_WORK)
         from solvers.scratchpad.cutting.run_kernel import play  # imports numba, which takes a while
 
@@ -130,9 +141,9 @@ class RunSearch:
         """What is left before each of the runs, and after the last."""
 
     @property
-    def cost(self) -> tuple[float, float]:
-        """Bytes moved and multiply-accumulates of the best runs so far."""
-        return self.reached[-1][:2] if self.reached else (inf, inf)
+    def cost(self) -> tuple[float, float, float]:
+        """Bytes moved, multiply-accumulates and pieces of the best runs so far."""
+        return self.reached[-1].cost if self.reached else (inf, inf, inf)
 
     def try_runs(self, runs: Sequence[CutRun]) -> bool:
         """Take these runs if they cost less than the best so far; whether they do."""
@@ -159,7 +170,7 @@ class RunSearch:
                         left.dearer(before, after) for left in self.reached[-1 - len(runs) + number :][1:]
                     ]
                     break
-        if reached[-1][:2] >= self.cost:
+        if reached[-1].cost >= self.cost:
             return False
         self.runs, self.reached = list(runs), reached
         return True
@@ -170,8 +181,8 @@ class RunSearch:
         """Find the cheapest way to the end of each run from those to its beginning; take what is found.
 
         Runs begin and end at ``edges``, positions of the order from its beginning to its end, and go over
-        ``lengths`` of them. Nothing is found where an operator fits in none of the ways, or the time is up
-        before the end.
+        ``lengths`` of them. Nothing is found where an operator fits in none of the ways. Where the time is up
+        before the end, the best runs so far follow what was found.
         """
         count = len(edges) - 1
         found: list[tuple[Left, list[CutRun]] | None] = [(NOTHING, []), *[None] * count]
@@ -182,20 +193,18 @@ class RunSearch:
             for last in (first + length for length in lengths if first + length <= count):
                 for way in ways:
                     known, run = found[last], CutRun(edges[first], edges[last], way)
-                    if known is not None and known[0][:2] <= (left.moved, self._macs(run.end)):
+                    if known is not None and known[0].cost <= (left.moved, self._macs[run.end], 0):
                         continue
                     if not in_time():
+                        self.try_runs([*runs, *_behind(self.runs, run.first)])
                         return
                     most = self.cost[0] if known is None else known[0].moved
                     after = self._through(left, run, most)
-                    if after is not None and (known is None or after[:2] < known[0][:2]):
+                    if after is not None and (known is None or after.cost < known[0].cost):
                         found[last] = (after, [*runs, run])
             found[first] = None
         if (reached := found[-1]) is not None:
             self.try_runs(reached[1])
-
-    def _macs(self, end: int) -> int:
-        return sum(self.divisible.divisions[operator].macs for operator in self.order[:end])
 
     def improve(self, ways: Sequence[Way], lengths: Sequence[int], target: float) -> None:
         """Cut windows of the order in other ways, as long as that gains and there is time.
@@ -206,7 +215,7 @@ class RunSearch:
         while gained and self.runs and self.cost[0] > target:
             gained = False
             for length in lengths:
-                for first in range(0, len(self.order) - length + 1, max(1, length // 2)):
+                for first in range(0, self.count - length + 1, max(1, length // 2)):
                     for way in ways:
                         if not self.in_time() or self.cost[0] <= target:
                             return
@@ -217,31 +226,34 @@ class RunSearch:
         if not self.runs:
             return None
         cuts: dict[int, TensorCut] = {}
-        stages = [0] * len(self.order)
+        stages = [0] * self.count
         for number, run in enumerate(self.runs):
             cuts |= self._cuts(run, cuts)
             for position in range(run.first, run.end):
-                stages[self.order[position]] = number
+                stages[position] = number
         named = {self.graph.tensors[t].name: cut for t, cut in cuts.items() if cut != TensorCut()}
         left = self.reached[-1]
-        return Cutting(named, tuple(stages), left.moved, left.macs)
+        return Cutting(self.divisible, named, tuple(stages), left.moved, left.macs)
 
     def _cuts(self, run: CutRun, before: dict[int, TensorCut]) -> dict[int, TensorCut]:
         """The cuts of the tensors that the run makes, and of inputs of the network that it reads first."""
         found: dict[int, TensorCut] = {}
         for position in range(run.first, run.end):
-            operator = self.graph.operators[self.order[position]]
+            operator = self.graph.operators[position]
             for tensor in (*operator.inputs, *operator.outputs):
                 if tensor in before or tensor in found:
                     continue
-                readers = self.readers[tensor]
-                inside = len(readers) == 1 and self.makers[tensor] >= run.first and readers[0] < run.end
                 cut = self._cut_by.get((run.way, tensor)) or self._cut(run.way, tensor)
-                if run.way.recomputed and inside and may_recompute(self.divisible, tensor):
+                if run.way.recomputed and self._may_recompute[tensor] and self._inside(tensor, run):
                     channels = cut.channels if run.way.axis == "channels" else 1
                     cut = TensorCut(channels=channels, recomputed=True)
                 found[tensor] = cut
         return found
+
+    def _inside(self, tensor: int, run: CutRun) -> bool:
+        """Whether the run makes a tensor that one operator of it reads, and no other one."""
+        maker, readers = self.graph.producers[tensor], self.graph.consumers[tensor]
+        return maker is not None and maker >= run.first and len(readers) == 1 and readers[0] < run.end
 
     def _cut(self, way: Way, tensor: int) -> TensorCut:
         """The bands of a tensor that is not recomputed; the same are asked for again and again."""
@@ -259,18 +271,25 @@ class RunSearch:
         span = (run.first, run.end)
         while True:
             played = self._play(self._tables, own, self._work, *span, self.capacity, left.moved, limit)
-            if played != TOO_SMALL:
+            if played != TOO_SMALL or len(self._work.tensor) > MOST_WORK:
                 break
             self._work = run_work(len(self.graph.tensors), 2 * len(self._work.tensor))
-        if played == MISFIT:
+        if played != PLAYED:
             return None
-        moved, macs, flags = map(int, self._work.result)
-        later = {t: c for t, c in cuts.items() if self.readers[t] and self.readers[t][-1] >= run.end}
-        return Left(moved, left.macs + macs, later, self._work.flags[:flags].tobytes())
+        moved, macs, flags, pieces = map(int, self._work.result)
+        if left.pieces + pieces > MOST_PIECES:
+            return None
+        readers = self.graph.consumers
+        later = {t: cut for t, cut in cuts.items() if readers[t] and readers[t][-1] >= run.end}
+        return Left(moved, left.macs + macs, left.pieces + pieces, later, self._work.flags[:flags].tobytes())
 
 
 def _with_window(runs: Sequence[CutRun], window: CutRun) -> list[CutRun]:
     """The runs with another one in their midst; of the runs that it cuts into the rest stays as it is."""
     before = [replace(run, end=min(run.end, window.first)) for run in runs if run.first < window.first]
-    after = [replace(run, first=max(run.first, window.end)) for run in runs if run.end > window.end]
-    return [*before, window, *after]
+    return [*before, window, *_behind(runs, window.end)]
+
+
+def _behind(runs: Sequence[CutRun], position: int) -> list[CutRun]:
+    """What of some runs is behind a position."""
+    return [replace(run, first=max(run.first, position)) for run in runs if run.end > position]

@@ -120,7 +120,7 @@ def test_the_compiled_play_is_that_of_the_cut_graph() -> None:
         divisible = divisible_graph(network, settings)
         for _ in range(4):
             runs = random_runs(divisible, random)
-            roomy = RunSearch(divisible, 1 << 30, range(len(divisible.whole.operators)), always_in_time)
+            roomy = RunSearch(divisible, 1 << 30, always_in_time)
             assert roomy.try_runs(runs)
             cutting = roomy.cutting()
             assert cutting is not None
@@ -129,13 +129,18 @@ def test_the_compiled_play_is_that_of_the_cut_graph() -> None:
             assert cutting.macs == cut.macs
             need = cut.graph.required_bytes
             for size in (need - 1, need, need + random.randint(0, need)):
-                search = RunSearch(divisible, size, range(len(divisible.whole.operators)), always_in_time)
+                search = RunSearch(divisible, size, always_in_time)
                 expected = Played(cut, cutting.stages, size)
                 fits = expected.run()
                 assert search.try_runs(runs) == fits, (network.name, seed, size)
                 fitted, misfits = fitted + fits, misfits + (not fits)
                 if fits:
-                    assert search.cost == (expected.moved, cut.macs), (network.name, seed, size, runs)
+                    assert search.cost == (expected.moved, cut.macs, len(cut.pieces)), (
+                        network.name,
+                        seed,
+                        size,
+                        runs,
+                    )
                     moving += expected.moved > 0
     assert min(fitted, moving, misfits) > 100
 
@@ -147,7 +152,7 @@ def test_a_small_workspace_grows(monkeypatch: pytest.MonkeyPatch) -> None:
     costs = []
     for size in (1 << 15, 3):
         monkeypatch.setattr(segments, "LEAST_WORK", size)
-        search = RunSearch(divisible, 300, range(count), always_in_time)
+        search = RunSearch(divisible, 300, always_in_time)
         assert search.try_runs(runs)
         costs.append(search.cost)
     assert costs[0] == costs[1]
