@@ -1,13 +1,13 @@
 """Orders of a graph's operators in which runs are looked for.
 
 Runs are neighbours in one order, so what an order puts far apart is never cut together. Exporters write down
-a cell of a searched network branch by branch, and the first layer of a later cell, which makes a fifth of the
-bytes that it reads, where that cell begins. So besides the graph's own order there are
+a cell of a searched network branch by branch, and the first layer of a later cell where that cell begins,
+though it makes a fifth of the bytes that it reads. So besides the graph's own order there are
 
 - *narrowing*: of the operators that are ready, one that frees as many bytes as it makes, if there is one;
   of several the one whose last input is the youngest, so that branches are followed to their ends;
-- *hoisted*: the order of least peak of the whole graph, in which whatever leads to fewer bytes by itself comes
-  as soon as what it reads is made.
+- *hoisted*: the order of least peak of the whole graph, in which whatever leads to fewer bytes by itself
+  comes as soon as what it reads is made.
 """
 
 from __future__ import annotations

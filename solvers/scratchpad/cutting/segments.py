@@ -34,7 +34,7 @@ LEAST_WORK = 1 << 15
 """Bands, pieces and entries that the workspace has room for at first."""
 MOST_WORK = 1 << 20
 """A run that needs more is not tried."""
-MOST_PIECES = 20_000
+MOST_PIECES = 40_000
 """Pieces of all runs together, of which the cut graph is made and planned in the end."""
 NO_LIMIT = 1 << 60
 """More bytes than any plan moves."""
@@ -108,7 +108,7 @@ class CutRun:
 
 
 class Cutting(NamedTuple):
-    """A cut of a graph in the order of its runs: by tensors' names, the run of each operator, and the cost."""
+    """A cut of a graph in the order of its runs: by tensors' names, each operator's run, and the cost."""
 
     divisible: DivisibleGraph
     cuts: dict[str, TensorCut]
@@ -170,7 +170,7 @@ class RunSearch:
                         left.dearer(before, after) for left in self.reached[-1 - len(runs) + number :][1:]
                     ]
                     break
-        if reached[-1].cost >= self.cost:
+        if reached[-1].cost >= self.cost or reached[-1].pieces > MOST_PIECES:
             return False
         self.runs, self.reached = list(runs), reached
         return True

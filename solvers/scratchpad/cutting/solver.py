@@ -27,6 +27,7 @@ from solvers.scratchpad.comparison import first_plan
 from solvers.scratchpad.cutting.bounds import bounds_of_cuts
 from solvers.scratchpad.cutting.orders import in_order, orders
 from solvers.scratchpad.cutting.segments import CutRun, Cutting, RunSearch, Way
+from solvers.scratchpad.cutting.two_sided import two_sided_plans
 from solvers.scratchpad.masks import GraphMasks
 from solvers.scratchpad.packed import cheaper, packed
 from solvers.scratchpad.problem import (
@@ -39,9 +40,10 @@ from solvers.scratchpad.problem import (
 from solvers.scratchpad.replacement import Schedule
 
 VERSION = "4"
-BOUND_END, WHOLE_END, GROWN_END, CUT_END, REPLACED_END = 0.12, 0.2, 0.45, 0.65, 0.85
+BOUND_END, WHOLE_END, GROWN_END, CUT_END, ARENA_END, REPLACED_END = 0.12, 0.2, 0.4, 0.55, 0.75, 0.9
 """Fractions of the wall time at which the proofs of bounds, the solve of the whole graph, the first runs, the
-search for cuts, and the plan in their order end."""
+search for cuts, and the plans in their order end, first those of arenas, then those with the best
+replacement."""
 PEAK_SHARE = 0.02
 """Of the wall time for the order of least peak."""
 BANDS = (4, 16, 64)
@@ -250,8 +252,11 @@ class _Tried:
             order = Schedule(GraphMasks.of(cut.graph), tuple(range(len(cut.graph.operators))))
             # It takes little time, and whatever happens afterwards there is an answer.
             first = first_plan(part, order, always_in_time)
-            plan = packed(part, [order], _until(self.deadline, order_end, self.seed), self.bound)
+            plan = two_sided_plans(part, order, self.bound, _before(self.deadline, ARENA_END))
             plan = cheaper(part, plan, first)
+            if plan is None or off_chip_bytes(cut.graph, plan) > self.bound:
+                exact = packed(part, [order], _until(self.deadline, order_end, self.seed), self.bound)
+                plan = cheaper(part, exact, plan)
         if plan is None or off_chip_bytes(cut.graph, plan) > self.bound:
             outcome = self.solve(part, _until(self.deadline, 1.0, self.seed))
             if outcome.status is Status.OPTIMAL:
