@@ -8,8 +8,8 @@ later goes to the lowest free address, and any other one to the highest::
     | halo | halo | halo | halo |    free    | sum | row |
        read much later -->               <-- read soon
 
-What is far differs from cut to cut, and so does what had better leave where no gap is large enough, so several
-plans are made and the one that moves the fewest bytes counts.
+What is far differs from cut to cut, and so does what had better leave where no gap is large enough, so
+several plans are made, and the one that moves the fewest bytes counts.
 """
 
 from __future__ import annotations
