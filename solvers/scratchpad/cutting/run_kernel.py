@@ -589,7 +589,8 @@ def _run(
     """Run the pieces one after the other; whether all fit and no more than ``most`` bytes are moved.
 
     Where a piece does not fit, the band that is used again the latest leaves, and what comes back is counted
-    there. Of several the one that costs the least to bring back leaves, then the one with the most bytes.
+    there. Of several, as of a tensor that a later run reads, one with a copy leaves, then the one with the
+    most bytes, then the last: runs begin with the first rows.
     """
     count: Int = 0
     used: Int = 0
@@ -671,7 +672,7 @@ def _victim(work: RunWork, count: Int, pieces: Int, step: Int) -> Int:
         copied = work.host[band] or work.flags[band] & COPIED
         # a band without a copy is written as well as read; the bytes decide between bands of one kind
         own = work.block[band] if copied else -1
-        if use > latest or own > price or (own == price and band < best):
+        if use > latest or own > price or (own == price and band > best):
             best, latest, price = band, use, own
     return best
 

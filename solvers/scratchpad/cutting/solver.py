@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import product
 from math import inf
 
 from costmodel.scratchpad.cut import CutGraph, TensorCut, cut_graph, may_recompute
@@ -27,7 +28,7 @@ from solvers.scratchpad.comparison import first_plan
 from solvers.scratchpad.cutting.bounds import bounds_of_cuts
 from solvers.scratchpad.cutting.orders import in_order, orders
 from solvers.scratchpad.cutting.segments import CutRun, Cutting, RunSearch, Way
-from solvers.scratchpad.cutting.two_sided import two_sided_plans
+from solvers.scratchpad.cutting.two_sided import FIRST_ARENAS, two_sided_plans
 from solvers.scratchpad.masks import GraphMasks
 from solvers.scratchpad.packed import cheaper, packed
 from solvers.scratchpad.problem import (
@@ -40,10 +41,14 @@ from solvers.scratchpad.problem import (
 from solvers.scratchpad.replacement import Schedule
 
 VERSION = "4"
-BOUND_END, WHOLE_END, GROWN_END, CUT_END, ARENA_END, REPLACED_END = 0.12, 0.2, 0.4, 0.55, 0.75, 0.9
-"""Fractions of the wall time at which the proofs of bounds, the solve of the whole graph, the first runs, the
-search for cuts, and the plans in their order end, first those of arenas, then those with the best
-replacement."""
+BOUND_END, WHOLE_END, GROWN_END, IMPROVED_END = 0.2, 0.28, 0.42, 0.48
+CUT_END, ARENA_END, REPLACED_END = 0.75, 0.87, 0.95
+"""Fractions of the wall time at which the proofs of bounds, the solve of the whole graph, the first runs,
+their improvement, and the search for other cuts end, and the plans of the best cut in the order of its runs:
+first those of arenas, then those with the best replacement."""
+MARGINS = (0.9, 0.95, 0.85, 0.8)
+"""Parts of the scratchpad for which further cuts are looked for. What runs are played in has no addresses, so
+leaving some of the scratchpad to the gaps between bands may move less in the end."""
 PEAK_SHARE = 0.02
 """Of the wall time for the order of least peak."""
 BANDS = (4, 16, 64)
@@ -90,13 +95,17 @@ def solve_cut(problem: ScratchpadProblem, budget: Budget, solve: Solve) -> Outco
         best = outcome.solution
         if best is not None and objective_of(problem, best) <= bound:
             return answer(problem, best, bound, watch)
-    searched = _search(problem, deadline, bound)
     tried = _Tried(problem, deadline, budget.seed, bound, solve, best)
-    if searched is not None and (best is None or searched.moved < objective_of(problem, best)):
-        tried.plan(searched, REPLACED_END)
+    searched = None
+    for cutting in _cuttings(problem, deadline, bound):
+        searched = tried.better(searched, cutting)
+        if tried.moved <= bound:
+            break
+    if searched is not None and tried.moved > bound:
+        tried.plan(searched)
     for cutting in _of_few_pieces(problem):
         if tried.moved > tried.bound:
-            tried.plan(cutting, 1.0)
+            tried.plan(cutting)
     if tried.best is None:
         late = "no cut was found of which every piece fits"
         return unknown(late if searched is None else "the cut was not planned in time", watch, tried.bound)
@@ -117,10 +126,11 @@ def _until(deadline: Deadline, fraction: float, seed: int) -> Budget:
     return Budget(max(1e-3, seconds), seed=seed)
 
 
-def _search(problem: ScratchpadProblem, deadline: Deadline, bound: int) -> Cutting | None:
-    """The cheapest cut found, of all of the graph in one way first, then of runs, then of windows of them.
+def _cuttings(problem: ScratchpadProblem, deadline: Deadline, bound: int) -> Iterator[Cutting]:
+    """Cuts that move few bytes: of all of the graph in one way first, then of runs, then of windows of them.
 
-    Every order is tried in parts, then one after the other from the best on in single operators.
+    Every order is tried in parts, then one after the other from the best on in single operators. Then runs
+    are looked for in less of the scratchpad than there is.
     """
     divisible, size = problem.divisible, problem.capacity_bytes
     assert divisible is not None
@@ -128,30 +138,35 @@ def _search(problem: ScratchpadProblem, deadline: Deadline, bound: int) -> Cutti
     rows = [Way("rows", max(1, size // bands), single) for bands in BANDS]
     fine = [way._replace(most_single=max(1, size // FINE_SINGLE)) for way in rows[1:]]
     channels = [Way("channels", way.most_bytes, single) for way in rows]
+    grown = [*rows, *channels[:2]]
     searches = list[RunSearch]()
     for order in orders(problem.graph, PEAK_SHARE * deadline.wall_seconds):
-        search = RunSearch(in_order(divisible, order), size, _before(deadline, CUT_END))
+        search = RunSearch(in_order(divisible, order), size, _before(deadline, IMPROVED_END))
         searches.append(search)
         _try_all(search, rows, bound)
         if not search.runs:
             _try_all(search, [SINGLE_ROWS, *channels], bound)
-        if search.cost[0] <= bound:
-            return search.cutting()
         edges = sorted({search.count * part // PARTS for part in range(PARTS + 1)})
-        search.grow([*rows, *channels[:2]], edges, GROWN_PARTS, _before(deadline, GROWN_END))
+        if search.cost[0] > bound:
+            search.grow(grown, edges, GROWN_PARTS, _before(deadline, GROWN_END))
+    for search in sorted(searches, key=lambda search: search.cost):
+        if min(own.cost[0] for own in searches) > bound:
+            singles = range(search.count + 1)
+            search.grow([*grown, *fine], singles, GROWN_LENGTHS, _before(deadline, GROWN_END))
     searches.sort(key=lambda search: search.cost)
-    for search in searches:
-        search.grow(
-            [*rows, *fine, *channels[:2]],
-            range(search.count + 1),
-            GROWN_LENGTHS,
-            _before(deadline, GROWN_END),
-        )
-    best = min(searches, key=lambda search: search.cost)
+    best = searches[0]
     _try_all(best, [SINGLE_ROWS, *channels], bound)
     recomputed = [way._replace(recomputed=True) for way in (*rows, *channels)]
     best.improve([*rows, *fine, *recomputed, *channels], WINDOW_LENGTHS, bound)
-    return best.cutting()
+    if (cutting := best.cutting()) is not None:
+        yield cutting
+    for search, margin in product(searches, MARGINS):
+        if not _before(deadline, CUT_END)():
+            return
+        tighter = RunSearch(search.divisible, int(margin * size), _before(deadline, CUT_END))
+        tighter.grow([*grown, *fine], range(search.count + 1), GROWN_LENGTHS, _before(deadline, CUT_END))
+        if (cutting := tighter.cutting()) is not None:
+            yield cutting
 
 
 def _try_all(search: RunSearch, ways: list[Way], bound: int) -> None:
@@ -238,8 +253,25 @@ class _Tried:
         """Bytes of the best plan so far; infinitely many without one."""
         return inf if self.best is None else objective_of(self.problem, self.best)
 
-    def plan(self, cutting: Cutting, order_end: float) -> None:
-        """Plan a cut: until a fraction of the time in the order of its runs, then by the solver."""
+    def better(self, best: Cutting | None, cutting: Cutting) -> Cutting:
+        """The one of two cuts of which a first plan moves less; that of the new one is made here."""
+        before = self.moved
+        cut = cut_graph(cutting.divisible, cutting.cuts, cutting.stages)
+        part = ScratchpadProblem(cut.graph, self.problem.budget_bytes)
+        order = Schedule(GraphMasks.of(cut.graph), tuple(range(len(cut.graph.operators))))
+        # They take little time, and whatever happens afterwards there is an answer.
+        plan = two_sided_plans(part, order, self.bound, always_in_time, FIRST_ARENAS)
+        self._keep(cutting, cut, cheaper(part, plan, first_plan(part, order, always_in_time)))
+        return cutting if best is None or self.moved < before else best
+
+    def _keep(self, cutting: Cutting, cut: CutGraph, plan: Plan | None, said: str = "") -> None:
+        """Take a plan of a cut, if it moves less than the best one so far."""
+        if plan is not None and off_chip_bytes(cut.graph, plan) < self.moved:
+            self.best = replace(plan, cuts=tuple(sorted(cutting.cuts.items())))
+            self.note = "; ".join(filter(None, (_said(cut), said)))
+
+    def plan(self, cutting: Cutting) -> None:
+        """Plan a cut: until fractions of the time in the order of its runs, then by the solver."""
         divisible = cutting.divisible
         cut = cut_graph(divisible, cutting.cuts, cutting.stages)
         part = ScratchpadProblem(cut.graph, self.problem.budget_bytes)
@@ -250,12 +282,9 @@ class _Tried:
         plan, said = None, ""
         if cutting.stages:
             order = Schedule(GraphMasks.of(cut.graph), tuple(range(len(cut.graph.operators))))
-            # It takes little time, and whatever happens afterwards there is an answer.
-            first = first_plan(part, order, always_in_time)
             plan = two_sided_plans(part, order, self.bound, _before(self.deadline, ARENA_END))
-            plan = cheaper(part, plan, first)
             if plan is None or off_chip_bytes(cut.graph, plan) > self.bound:
-                exact = packed(part, [order], _until(self.deadline, order_end, self.seed), self.bound)
+                exact = packed(part, [order], _until(self.deadline, REPLACED_END, self.seed), self.bound)
                 plan = cheaper(part, exact, plan)
         if plan is None or off_chip_bytes(cut.graph, plan) > self.bound:
             outcome = self.solve(part, _until(self.deadline, 1.0, self.seed))
@@ -269,9 +298,7 @@ class _Tried:
                 if finest and _finest_is_best(divisible):
                     self.bound = max(self.bound, outcome.objective or 0)
             plan = cheaper(part, plan, outcome.solution)
-        if plan is not None and off_chip_bytes(cut.graph, plan) < self.moved:
-            self.best = replace(plan, cuts=tuple(sorted(cutting.cuts.items())))
-            self.note = "; ".join(filter(None, (_said(cut), said)))
+        self._keep(cutting, cut, plan, said)
 
 
 def _said(cut: CutGraph) -> str:

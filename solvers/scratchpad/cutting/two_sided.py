@@ -14,6 +14,7 @@ several plans are made, and the one that moves the fewest bytes counts.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import product
 
 from costmodel.scratchpad.plan import Plan
@@ -23,16 +24,21 @@ from solvers.scratchpad.packed import cheaper
 from solvers.scratchpad.problem import ScratchpadProblem, objective_of
 from solvers.scratchpad.replacement import Schedule
 
-FAR = (300, 100, 30, 50, 8, 15)
-"""Steps from which on a last read is far."""
+ARENAS = tuple(product((300, 100, 30, 50, 8, 15), (True, False)))
+"""Steps from which on a last read is far, and whether prices decide what leaves."""
+FIRST_ARENAS = ARENAS[:1]
 
 
 def two_sided_plans(
-    problem: ScratchpadProblem, schedule: Schedule, target: float, in_time: InTime
+    problem: ScratchpadProblem,
+    schedule: Schedule,
+    target: float,
+    in_time: InTime,
+    arenas: Sequence[tuple[int, bool]] = ARENAS,
 ) -> Plan | None:
     """The best plan found; the search ends with one that moves no more than ``target`` bytes."""
     best = None
-    for far, by_price in product(FAR, (True, False)):
+    for far, by_price in arenas:
         run = _TwoSided(problem, schedule, far, by_price)
         if not all(in_time() and run.step(operator) for operator in schedule.order):
             continue

@@ -49,7 +49,7 @@ class Played:
         whole = content.of >= 0 and not content.summed
         number = (0, self.first_touch.index(content.of), band) if whole else (1, 0, band)
         price = tensor.block_bytes if band in self.copied else -1
-        return self.next_use(band, step), price, tuple(-n for n in number)
+        return self.next_use(band, step), price, number
 
     def run(self) -> bool:
         """Whether all pieces fit."""
