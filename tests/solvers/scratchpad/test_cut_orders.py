@@ -60,7 +60,7 @@ def test_a_graph_in_another_order_is_cut_alike() -> None:
 
 
 def test_two_sided_plans_replay() -> None:
-    """Random cuts in the least scratchpad or a little more: every plan found is one, and often there is one."""
+    """Random cuts in the least scratchpad or a little more: what is found replays, and often there is one."""
     found = 0
     for seed in range(40):
         random = Random(seed)
