@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -35,7 +35,7 @@ class Arena:
         """Take a block out."""
         del self.blocks[name]
 
-    def holes(self, evictable: Mapping[str, int]) -> Iterator[Hole]:
+    def holes(self, evictable: Container[str]) -> Iterator[Hole]:
         """Every free gap, and every gap that evicting neighbouring ``evictable`` blocks would make."""
         placed = sorted((address, address + size, name) for name, (address, size) in self.blocks.items())
         edges = [(0, 0, ""), *placed, (self.capacity, self.capacity, "")]

@@ -57,7 +57,7 @@ def solve(problem: ScratchpadProblem, budget: Budget, params: Params = Params())
     # The order may take half of the time: the arena needs milliseconds, but an order that takes all of it
     # would leave no plan.
     order = ordered(problem.graph, params.order, budget.wall_seconds / 2)
-    run = _ArenaRun(problem, Schedule(masks, order), params.replacement)
+    run = ArenaRun(problem, Schedule(masks, order), params.replacement)
     for operator in order:
         if not deadline.in_time():
             return unknown(f"not all operators were placed in {budget.wall_seconds:g} s", watch)
@@ -73,14 +73,14 @@ def first_plan(problem: ScratchpadProblem, schedule: Schedule, in_time: InTime) 
     It takes milliseconds. None if the time is up before, or if only writing in place keeps within
     ``problem.budget_bytes``.
     """
-    run = _ArenaRun(problem, schedule, "belady")
+    run = ArenaRun(problem, schedule, "belady")
     for operator in schedule.order:
         if not in_time() or not run.step(operator):
             return None
     return run.plan()
 
 
-class _ArenaRun:
+class ArenaRun:
     """The arena as the operators run; residencies, spills and retrievals as they come about."""
 
     def __init__(self, problem: ScratchpadProblem, schedule: Schedule, policy: Policy) -> None:
@@ -115,24 +115,29 @@ class _ArenaRun:
 
     def _allocated(self, name: str, size: int, pinned: set[str]) -> bool:
         """Allocate a block; until there is a gap, evict tensors that are not pinned, as the policy says."""
-        while self.arena.allocate(name, size) is None:
-            victims = self._victims(size, pinned)
+        while not self.allocate(name, size):
+            victims = self.victims(size, pinned)
             if not victims:
                 return False
             for victim in victims:
                 self._evict(victim)
         return True
 
-    def _victims(self, size: int, pinned: set[str]) -> tuple[str, ...]:
-        free = {name: self._price(name) for name in self.arena.blocks if name not in pinned}
+    def allocate(self, name: str, size: int) -> bool:
+        """Give a block an address; False where no gap holds it."""
+        return self.arena.allocate(name, size) is not None
+
+    def victims(self, size: int, pinned: set[str]) -> tuple[str, ...]:
+        """The tensors to evict next for a block of this size; none where nothing but pinned ones are left."""
+        free = {name: self.price(name) for name in self.arena.blocks if name not in pinned}
         # Belady evicts one tensor a time, whatever lies beside it, until a gap is large enough; greedy
         # compares whole runs of neighbours that would leave a large enough gap.
         if self.policy == "belady":
-            return (max(free, key=self._next_use),) if free else ()
+            return (max(free, key=self.next_use),) if free else ()
         holes = [hole for hole in self.arena.holes(free) if hole.end - hole.start >= size]
         return min((hole.victims for hole in holes), key=lambda v: sum(free[name] for name in v), default=())
 
-    def _price(self, name: str) -> int:
+    def price(self, name: str) -> int:
         """Bytes that evicting a tensor costs: its retrieval, and its spill if the host has no copy."""
         tensor = self.index[name]
         copied = tensor in self.spilled or self._on_host(tensor)
@@ -141,7 +146,8 @@ class _ArenaRun:
     def _on_host(self, tensor: int) -> bool:
         return tensor in self.graph.on_host
 
-    def _next_use(self, name: str) -> int:
+    def next_use(self, name: str) -> int:
+        """The next step at which a tensor is read."""
         return next(use for use in self.uses[self.index[name]] if use >= self.executed)
 
     def _evict(self, name: str) -> None:

@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from costmodel.scratchpad.cut import may_recompute
 from costmodel.scratchpad.divisions import DivisibleGraph
 from solvers.budget import InTime, always_in_time
 from solvers.scratchpad.cutting.barriers import barrier_proofs
-from solvers.scratchpad.cutting.frontiers import Live, LiveWindow, Rows, thinned
+from solvers.scratchpad.cutting.frontiers import Live, LiveWindow, Rows, always_made, thinned
 from solvers.scratchpad.cutting.proofs import Proof, added_up, moved_bytes
 from solvers.scratchpad.cutting.recomputed import Recomputable, least_live
+from solvers.scratchpad.cutting.strips import strips
 
 MOST_EDGES = 24
 """Positions of the order at which windows begin and end."""
+STRIPS = (2, 3, 4, 6, 8, 12, 16, 24, 32)
+"""Strips into which rows are divided."""
 FEW_OPERATORS = 200
 """Up to so many the whole order is looked at before parts of it."""
 
@@ -43,13 +47,39 @@ def _together(divisible: DivisibleGraph, barriers: Sequence[Proof], frontiers: S
     return max(together, sum(proof.moved for proof in barriers))
 
 
+class _Part:
+    """A graph or a strip of it, and what it proves.
+
+    Which tensors may be recomputed, and of which every row is made, is as in the whole graph.
+    """
+
+    def __init__(self, divisible: DivisibleGraph, recomputed: frozenset[int], made: frozenset[int]) -> None:
+        self.divisible = divisible
+        self.rows, self.recomputable = Rows(divisible, made), Recomputable(divisible, recomputed)
+
+    def proven(
+        self, span: tuple[int, int], capacity: int, in_time: InTime
+    ) -> tuple[LiveWindow, dict[bool, int]]:
+        """A window of the order, and bytes of its tensors that plans move: of all plans (True), and of those
+        that make nothing twice (False)."""
+        window = LiveWindow(self.rows, *span)
+        every = self.recomputable.always_kept | self.recomputable.tensors
+        once = window.live(every, Live(8 * capacity), in_time)
+        always = least_live(window, self.recomputable, once, 8 * capacity, in_time)
+        excess = {False: -(-once.bits // 8) - capacity, True: -(-always // 8) - capacity}
+        return window, {
+            of_all: moved_bytes(self.divisible, window.tensors, e) for of_all, e in excess.items()
+        }
+
+
 def _frontiers(divisible: DivisibleGraph, capacity: int, in_time: InTime) -> Iterator[tuple[Proof, bool]]:
     """What windows of the order prove, and whether that holds for plans that recompute, too.
 
-    Windows within those that prove nothing are left out.
+    Windows within those that prove nothing are left out. Strips are tried where the whole proves anything.
     """
-    rows, recomputable, edges = Rows(divisible), Recomputable(divisible), _edges(divisible)
-    every = recomputable.always_kept | recomputable.tensors
+    recomputed = frozenset(t for t in range(len(divisible.extents)) if may_recompute(divisible, t))
+    made = always_made(divisible)
+    whole, edges = _Part(divisible, recomputed, made), _edges(divisible)
     count = len(edges) - 1
     waiting, seen = [(0, count)], set[tuple[int, int]]()
     if len(divisible.divisions) > FEW_OPERATORS:
@@ -58,22 +88,51 @@ def _frontiers(divisible: DivisibleGraph, capacity: int, in_time: InTime) -> Ite
         waiting = [
             (eighths[n], eighths[n + span]) for span in (2, 4, 8) for n in range(0, 9 - span, span // 2)
         ]
+    proving = list[tuple[tuple[int, int], frozenset[int], dict[bool, int]]]()
     while waiting and in_time():
         first, end = waiting.pop(0)
         if (first, end) in seen or end <= first:
             continue
         seen.add((first, end))
-        window = LiveWindow(rows, edges[first], edges[end])
-        once = window.live(every, Live(8 * capacity), in_time)
-        always = least_live(window, recomputable, once, 8 * capacity, in_time)
-        for bits, of_all in ((once.bits, False), (always, True)):
-            if moved := moved_bytes(divisible, window.tensors, -(-bits // 8) - capacity):
-                yield Proof(moved, frozenset(window.tensors)), of_all
-        if once.bits > 8 * capacity:
+        span = (edges[first], edges[end])
+        window, moved = whole.proven(span, capacity, in_time)
+        tensors = frozenset(window.tensors)
+        yield from ((Proof(own, tensors), of_all) for of_all, own in moved.items() if own)
+        if moved[False]:
+            proving.append((span, tensors, moved))
             half, third = -(-(end - first) // 2), -(-2 * (end - first) // 3)
             middle = first + (end - first - half) // 2
             waiting += [(first, first + third), (end - third, end)]
             waiting += [(first, first + half), (middle, middle + half), (end - half, end)]
+    yield from _of_strips(whole, capacity, proving, in_time)
+
+
+def _of_strips(
+    whole: _Part,
+    capacity: int,
+    proving: Sequence[tuple[tuple[int, int], frozenset[int], dict[bool, int]]],
+    in_time: InTime,
+) -> Iterator[tuple[Proof, bool]]:
+    """What the windows prove in strips, with more and more of them as long as they prove more."""
+    left = list(proving)
+    for parts in STRIPS:
+        if not left or not in_time():
+            return
+        known = dict[DivisibleGraph, _Part]()
+        sets = whole.recomputable.tensors, whole.rows.always_made
+        own = [known.setdefault(strip, _Part(strip, *sets)) for strip in strips(whole.divisible, parts)]
+        further = []
+        for span, tensors, before in left:
+            added, results = {False: 0, True: 0}, dict[_Part, dict[bool, int]]()
+            for part in own:
+                # strips are often the same graph
+                if part not in results:
+                    _, results[part] = part.proven(span, capacity, in_time)
+                added = {of_all: moved + results[part][of_all] for of_all, moved in added.items()}
+            yield from ((Proof(moved, tensors), of_all) for of_all, moved in added.items() if moved)
+            if any(added[of_all] > before[of_all] for of_all in added):
+                further.append((span, tensors, added))
+        left = further
 
 
 def _edges(divisible: DivisibleGraph) -> list[int]:

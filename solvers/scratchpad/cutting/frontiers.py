@@ -45,6 +45,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from costmodel.scratchpad.cut import may_recompute
 from costmodel.scratchpad.divisions import DivisibleGraph, InputRead, RowWindow, Span
 from solvers.budget import InTime
 from solvers.scratchpad.cutting.proofs import positions
@@ -118,14 +119,15 @@ class _Arcs(NamedTuple):
 
 
 class Rows:
-    """What is the same for all windows of a graph."""
+    """What is the same for all windows of a graph; ``made``: the tensors of which every row is made."""
 
-    def __init__(self, divisible: DivisibleGraph) -> None:
+    def __init__(self, divisible: DivisibleGraph, made: frozenset[int]) -> None:
         self.divisible, self.graph = divisible, divisible.whole
         self.counts = [extent.rows for extent in divisible.extents]
         bits = divisible.whole.settings.bits_per_element
         self.bits = [extent.channels * extent.elements * bits for extent in divisible.extents]
         """By tensor the bits of one row."""
+        self.always_made = made
         self._uneven: set[int] = set()
         """Tensors whose channels carry flows of different tensors."""
         self.relations = [tuple(self._relations(number)) for number in range(len(divisible.whole.operators))]
@@ -155,6 +157,21 @@ class Rows:
                 self._uneven.add(made)
         readers = _least_union(_readers(spans, source.rows)) if flows else None
         return _Relation(read.tensor, made, _least_union(spans), readers, dense, joined)
+
+
+def always_made(divisible: DivisibleGraph) -> frozenset[int]:
+    """The tensors of which every row is made in every plan.
+
+    Of a recomputed tensor no row is made that nothing needs, where strides skip it: neither rows that its
+    reader skips, nor those that only skipped rows of the reader's output need.
+    """
+    graph = divisible.whole
+    found = {tensor for tensor in range(len(graph.tensors)) if not may_recompute(divisible, tensor)}
+    # what a reader makes stands behind what it reads
+    for number, operator in reversed(list(enumerate(graph.operators))):
+        if operator.outputs[0] in found:
+            found.update(t for t in operator.inputs if divisible.reads_all(number, t))
+    return frozenset(found)
 
 
 def _spans(window: RowWindow | None, made: int, rows: int) -> tuple[Span, ...]:
@@ -283,14 +300,19 @@ class LiveWindow:
         return self._within(self._keeping(kept), dict(least.limits), least, in_time)
 
     def _limited(self) -> list[list[int]]:
-        """Sets of tensors to limit: those of several readers, and those made of all channels of others."""
+        """Sets of tensors to limit: those of several readers, and those made of all channels of others.
+
+        Their last row is made in every plan, so there is a moment at which one goes beyond its limit.
+        """
         made = [
             (t, self.rows.relations[n]) for n in self.operators for t in self.rows.graph.operators[n].outputs
         ]
         known = [
             (tensor, relations)
             for tensor, relations in made
-            if self.rows.bits[tensor] and not any(relation.joined for relation in relations)
+            if self.rows.bits[tensor]
+            and tensor in self.rows.always_made
+            and not any(relation.joined for relation in relations)
         ]
         shared = [tensor for tensor, _ in known if len(self.rows.graph.consumers[tensor]) > 1]
         dense = [tensor for tensor, relations in known if all(relation.dense for relation in relations)]

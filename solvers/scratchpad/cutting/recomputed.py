@@ -34,7 +34,6 @@ from itertools import count
 from typing import NamedTuple
 
 from costmodel.limits import limit_reached
-from costmodel.scratchpad.cut import may_recompute
 from costmodel.scratchpad.divisions import DivisibleGraph, InputRead, Span
 from solvers.budget import InTime
 from solvers.scratchpad.cutting.frontiers import Live, LiveWindow
@@ -66,17 +65,16 @@ class _Kind(NamedTuple):
 
 
 class Recomputable:
-    """The tensors of a graph that may be recomputed, and the towers over them."""
+    """The ``tensors`` of a graph that may be recomputed, and the towers over them."""
 
-    def __init__(self, divisible: DivisibleGraph) -> None:
-        self.divisible, self.graph = divisible, divisible.whole
-        every = frozenset(range(len(self.graph.tensors)))
-        self.tensors = frozenset(tensor for tensor in every if may_recompute(divisible, tensor))
-        self.always_kept = every - self.tensors
+    def __init__(self, divisible: DivisibleGraph, tensors: frozenset[int]) -> None:
+        self.divisible, self.graph, self.tensors = divisible, divisible.whole, tensors
+        self.always_kept = frozenset(range(len(self.graph.tensors))) - tensors
 
     def towers(self, window: LiveWindow) -> list[Tower]:
         """Those whose tensors are all in the window, with the fewest recomputed ones first."""
         inside, found = set(window.tensors), dict[frozenset[int], int]()
+        made = window.rows.always_made
         for low in window.tensors:
             for reader in self.graph.consumers[low]:
                 read, division = self.divisible.read(reader, low), self.divisible.divisions[reader]
@@ -84,7 +82,7 @@ class Recomputable:
                     continue
                 for path in self._paths(low, self.graph.operators[reader].outputs[0], inside):
                     recomputed = frozenset(path[:-1] or [low])
-                    found[recomputed] = max(self._height(low, read, path), found.get(recomputed, 0))
+                    found[recomputed] = max(self._height(low, read, path, made), found.get(recomputed, 0))
         return sorted((Tower(*one) for one in found.items()), key=lambda tower: len(tower.tensors))
 
     def _paths(self, low: int, high: int, inside: set[int]) -> Iterator[list[int]]:
@@ -101,7 +99,7 @@ class Recomputable:
             path = [*path, above]
             yield path
 
-    def _height(self, low: int, read: InputRead, path: list[int]) -> int:
+    def _height(self, low: int, read: InputRead, path: list[int], always_made: frozenset[int]) -> int:
         """The bits of the lower of two: the band of the path's first tensor, and the rows of ``low`` for it.
 
         They are for the row of the path's last tensor that needs the most, where all of its rows are made.
@@ -111,20 +109,20 @@ class Recomputable:
             band = (row, row + 1)
             for tensor in reversed(path[:-1]):
                 band = self._needed(tensor, band)
+            if band[0] >= band[1]:
+                heights.append(0)
+                continue
             rows = _rows_read(read, band, self.divisible.extents[low].rows)
             heights.append(min((band[1] - band[0]) * self._row_bits(path[0]), rows * self._row_bits(low)))
-        return max(heights) if self._all_made(path[-1]) else min(heights)
+        return max(heights) if path[-1] in always_made else min(heights)
 
     def _needed(self, tensor: int, made: Span) -> Span:
-        """The rows of a recomputed tensor's band for these rows of its reader's output."""
+        """The rows of a recomputed tensor's band for these rows of its reader's output; of a strip perhaps
+        none."""
         window = self.divisible.read(self.graph.consumers[tensor][0], tensor).window
         assert window is not None  # it may be recomputed
-        first, end = window.of(made)
+        first, end = window.of(made) if made[0] < made[1] else (0, 0)
         return max(first, 0), min(end, self.divisible.extents[tensor].rows)
-
-    def _all_made(self, tensor: int) -> bool:
-        """Whether every row of it is made even if it is recomputed."""
-        return tensor not in self.tensors or self.divisible.reads_all(self.graph.consumers[tensor][0], tensor)
 
     def _row_bits(self, tensor: int) -> int:
         extent = self.divisible.extents[tensor]

@@ -15,21 +15,29 @@ solver of the cut graph looks for better orders and replacements itself.
 
 from __future__ import annotations
 
-from bisect import bisect
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from math import inf
 from typing import Literal, NamedTuple
 
-from costmodel.scratchpad.cut import CutGraph, TensorCut, cut_graph, may_recompute, renumbered
-from costmodel.scratchpad.divisions import DivisibleGraph, Division, Extent
-from costmodel.scratchpad.graph import GraphTensor, Operator, OperatorGraph
+import numpy as np
+
+from costmodel.scratchpad.cut import TensorCut, may_recompute
+from costmodel.scratchpad.divisions import DivisibleGraph, Extent
 from solvers.budget import InTime
+from solvers.scratchpad.cutting.run_tables import PLAYED, TOO_SMALL, division_tables, run_cuts, run_work
 
 Axis = Literal["rows", "channels"]
 
-MOST_KNOWN = 2_000
-"""Runs whose pieces are kept for the next time that they are tried."""
+LEAST_WORK = 1 << 15
+"""Bands, pieces and entries that the workspace has room for at first."""
+MOST_WORK = 1 << 20
+"""A run that needs more is not tried."""
+MOST_PIECES = 40_000
+"""Pieces of all runs together, of which the cut graph is made and planned in the end."""
+NO_LIMIT = 1 << 60
+"""More bytes than any plan moves."""
 
 
 class Way(NamedTuple):
@@ -60,43 +68,34 @@ class Way(NamedTuple):
         return TensorCut(min(max(1, further), extent.rows), channels)
 
 
-class Band(NamedTuple):
-    """A band that is in the scratchpad: its bytes there and on the way, and its tensor (-1: parameters)."""
-
-    block: int
-    traffic: int
-    of: int
-
-
 class Left(NamedTuple):
-    """What the runs so far left: bytes moved, multiply-accumulates, the bands in the scratchpad by name,
-    those of which the host has a copy, and the cuts of the tensors that are still to be read."""
+    """What the runs so far left: bytes moved, multiply-accumulates, pieces, the cuts of the tensors that are
+    still to be read, and of their bands, one tensor after the other, which are in the scratchpad and which
+    have a copy with the host (bits of :mod:`.run_tables`)."""
 
     moved: int
     macs: int
-    resident: dict[str, Band]
-    copied: frozenset[str]
+    pieces: int
     cuts: dict[int, TensorCut]
+    flags: bytes
+
+    @property
+    def cost(self) -> tuple[int, int, int]:
+        """What is compared: bytes first, then work, then pieces."""
+        return self.moved, self.macs, self.pieces
 
     def leaves_as(self, other: Left) -> bool:
-        """Whether what comes costs the same behind both: they leave the same bands, and copies of the same.
-
-        A band that is to be read, was made and is not in the scratchpad has a copy with the host anyway.
-        """
-        names = self.resident.keys()
-        return (
-            self.resident == other.resident
-            and self.cuts == other.cuts
-            and self.copied & names == other.copied & names
-        )
+        """Whether what comes costs the same behind both."""
+        return self.flags == other.flags and self.cuts == other.cuts
 
     def dearer(self, before: Left, after: Left) -> Left:
         """The same by a way that costs as much more as ``after`` costs more than ``before``."""
-        moved, macs = after.moved - before.moved, after.macs - before.macs
-        return self._replace(moved=self.moved + moved, macs=self.macs + macs)
+        own = zip(self.cost, after.cost, before.cost, strict=True)
+        moved, macs, pieces = (mine + now - then for mine, now, then in own)
+        return self._replace(moved=moved, macs=macs, pieces=pieces)
 
 
-NOTHING = Left(0, 0, {}, frozenset(), {})
+NOTHING = Left(0, 0, 0, {}, b"")
 
 
 @dataclass(frozen=True)
@@ -109,8 +108,9 @@ class CutRun:
 
 
 class Cutting(NamedTuple):
-    """A cut of the graph, by tensors' names, the run of each operator, and the bytes that it moved."""
+    """A cut of a graph in the order of its runs: by tensors' names, each operator's run, and the cost."""
 
+    divisible: DivisibleGraph
     cuts: dict[str, TensorCut]
     stages: tuple[int, ...]
     moved: int
@@ -118,29 +118,32 @@ class Cutting(NamedTuple):
 
 
 class RunSearch:
-    """The search over the runs of one order of the operators.
+    """The search over the runs of a graph in the order of its operators.
 
     :meth:`grow` finds runs from nothing, :meth:`improve` cuts some of their operators in another way.
     """
 
-    def __init__(
-        self, divisible: DivisibleGraph, capacity: int, order: Sequence[int], in_time: InTime
-    ) -> None:
-        self.divisible, self.capacity = divisible, capacity
-        self.order, self.in_time = tuple(order), in_time
+    def __init__(self, divisible: DivisibleGraph, capacity: int, in_time: InTime) -> None:
+        self.divisible, self.capacity, self.in_time = divisible, capacity, in_time
         self.graph = divisible.whole
-        position = {operator: number for number, operator in enumerate(self.order)}
-        self.readers = [sorted(position[reader] for reader in readers) for readers in self.graph.consumers]
-        self.makers = [-1 if maker is None else position[maker] for maker in self.graph.producers]
-        self._known: dict[tuple[CutRun, tuple[TensorCut, ...]], _Pieces] = {}
+        self.count = len(self.graph.operators)
+        self._may_recompute = [may_recompute(divisible, t) for t in range(len(self.graph.tensors))]
+        self._macs = [0, *accumulate(division.macs for division in divisible.divisions)]
+        """By position the multiply-accumulates of the operators before it, where none is recomputed."""
+        self._tables = division_tables(divisible)
+        self._work = run_work(len(self.graph.tensors), LEAST_WORK)
+        from solvers.scratchpad.cutting.run_kernel import play  # imports numba, which takes a while
+
+        self._play = play
+        self._cut_by: dict[tuple[Way, int], TensorCut] = {}
         self.runs: list[CutRun] = []
         self.reached: list[Left] = []
         """What is left before each of the runs, and after the last."""
 
     @property
-    def cost(self) -> tuple[float, float]:
-        """Bytes moved and multiply-accumulates of the best runs so far."""
-        return self.reached[-1][:2] if self.reached else (inf, inf)
+    def cost(self) -> tuple[float, float, float]:
+        """Bytes moved, multiply-accumulates and pieces of the best runs so far."""
+        return self.reached[-1].cost if self.reached else (inf, inf, inf)
 
     def try_runs(self, runs: Sequence[CutRun]) -> bool:
         """Take these runs if they cost less than the best so far; whether they do."""
@@ -167,7 +170,7 @@ class RunSearch:
                         left.dearer(before, after) for left in self.reached[-1 - len(runs) + number :][1:]
                     ]
                     break
-        if reached[-1][:2] >= self.cost:
+        if reached[-1].cost >= self.cost or reached[-1].pieces > MOST_PIECES:
             return False
         self.runs, self.reached = list(runs), reached
         return True
@@ -178,8 +181,8 @@ class RunSearch:
         """Find the cheapest way to the end of each run from those to its beginning; take what is found.
 
         Runs begin and end at ``edges``, positions of the order from its beginning to its end, and go over
-        ``lengths`` of them. Nothing is found where an operator fits in none of the ways, or the time is up
-        before the end.
+        ``lengths`` of them. Nothing is found where an operator fits in none of the ways. Where the time is up
+        before the end, the best runs so far follow what was found.
         """
         count = len(edges) - 1
         found: list[tuple[Left, list[CutRun]] | None] = [(NOTHING, []), *[None] * count]
@@ -190,20 +193,18 @@ class RunSearch:
             for last in (first + length for length in lengths if first + length <= count):
                 for way in ways:
                     known, run = found[last], CutRun(edges[first], edges[last], way)
-                    if known is not None and known[0][:2] <= (left.moved, self._macs(run.end)):
+                    if known is not None and known[0].cost <= (left.moved, self._macs[run.end], 0):
                         continue
                     if not in_time():
+                        self.try_runs([*runs, *_behind(self.runs, run.first)])
                         return
                     most = self.cost[0] if known is None else known[0].moved
                     after = self._through(left, run, most)
-                    if after is not None and (known is None or after[:2] < known[0][:2]):
+                    if after is not None and (known is None or after.cost < known[0].cost):
                         found[last] = (after, [*runs, run])
             found[first] = None
         if (reached := found[-1]) is not None:
             self.try_runs(reached[1])
-
-    def _macs(self, end: int) -> int:
-        return sum(self.divisible.divisions[operator].macs for operator in self.order[:end])
 
     def improve(self, ways: Sequence[Way], lengths: Sequence[int], target: float) -> None:
         """Cut windows of the order in other ways, as long as that gains and there is time.
@@ -214,7 +215,7 @@ class RunSearch:
         while gained and self.runs and self.cost[0] > target:
             gained = False
             for length in lengths:
-                for first in range(0, len(self.order) - length + 1, max(1, length // 2)):
+                for first in range(0, self.count - length + 1, max(1, length // 2)):
                     for way in ways:
                         if not self.in_time() or self.cost[0] <= target:
                             return
@@ -225,189 +226,70 @@ class RunSearch:
         if not self.runs:
             return None
         cuts: dict[int, TensorCut] = {}
-        stages = [0] * len(self.order)
+        stages = [0] * self.count
         for number, run in enumerate(self.runs):
             cuts |= self._cuts(run, cuts)
             for position in range(run.first, run.end):
-                stages[self.order[position]] = number
+                stages[position] = number
         named = {self.graph.tensors[t].name: cut for t, cut in cuts.items() if cut != TensorCut()}
         left = self.reached[-1]
-        return Cutting(named, tuple(stages), left.moved, left.macs)
+        return Cutting(self.divisible, named, tuple(stages), left.moved, left.macs)
 
     def _cuts(self, run: CutRun, before: dict[int, TensorCut]) -> dict[int, TensorCut]:
         """The cuts of the tensors that the run makes, and of inputs of the network that it reads first."""
         found: dict[int, TensorCut] = {}
         for position in range(run.first, run.end):
-            operator = self.graph.operators[self.order[position]]
+            operator = self.graph.operators[position]
             for tensor in (*operator.inputs, *operator.outputs):
                 if tensor in before or tensor in found:
                     continue
-                readers = self.readers[tensor]
-                inside = len(readers) == 1 and self.makers[tensor] >= run.first and readers[0] < run.end
-                size = self.graph.tensors[tensor].traffic_bytes
-                maker = self.graph.producers[tensor]
-                held = 0 if maker is None else self.graph.operators[maker].parameter_bytes
-                cut = run.way.cut(self.divisible.extents[tensor], size, held)
-                if run.way.recomputed and inside and may_recompute(self.divisible, tensor):
+                cut = self._cut_by.get((run.way, tensor)) or self._cut(run.way, tensor)
+                if run.way.recomputed and self._may_recompute[tensor] and self._inside(tensor, run):
                     channels = cut.channels if run.way.axis == "channels" else 1
                     cut = TensorCut(channels=channels, recomputed=True)
                 found[tensor] = cut
         return found
 
+    def _inside(self, tensor: int, run: CutRun) -> bool:
+        """Whether the run makes a tensor that one operator of it reads, and no other one."""
+        maker, readers = self.graph.producers[tensor], self.graph.consumers[tensor]
+        return maker is not None and maker >= run.first and len(readers) == 1 and readers[0] < run.end
+
+    def _cut(self, way: Way, tensor: int) -> TensorCut:
+        """The bands of a tensor that is not recomputed; the same are asked for again and again."""
+        maker = self.graph.producers[tensor]
+        held = 0 if maker is None else self.graph.operators[maker].parameter_bytes
+        size = self.graph.tensors[tensor].traffic_bytes
+        found = self._cut_by[way, tensor] = way.cut(self.divisible.extents[tensor], size, held)
+        return found
+
     def _through(self, left: Left, run: CutRun, most: float) -> Left | None:
         """What is left after the run; None where it does not fit, or moves more than ``most``."""
         cuts = left.cuts | self._cuts(run, left.cuts)
-        pieces = self._pieces(run, cuts)
-        if pieces.cut.graph.required_bytes > self.capacity:
+        own = run_cuts(cuts, np.frombuffer(left.flags, dtype=np.uint8))
+        limit = int(min(most, NO_LIMIT))
+        span = (run.first, run.end)
+        while True:
+            played = self._play(self._tables, own, self._work, *span, self.capacity, left.moved, limit)
+            if played != TOO_SMALL or len(self._work.tensor) > MOST_WORK:
+                break
+            self._work = run_work(len(self.graph.tensors), 2 * len(self._work.tensor))
+        if played != PLAYED:
             return None
-        played = _Play(self, pieces, left)
-        if not all(played.step(step) and played.moved <= most for step in range(len(pieces.names))):
+        moved, macs, flags, pieces = map(int, self._work.result)
+        if left.pieces + pieces > MOST_PIECES:
             return None
-        return Left(
-            played.moved,
-            left.macs + pieces.cut.macs,
-            played.resident,
-            frozenset(played.copied),
-            {t: c for t, c in cuts.items() if self.readers[t] and self.readers[t][-1] >= run.end},
-        )
-
-    def _pieces(self, run: CutRun, cuts: dict[int, TensorCut]) -> _Pieces:
-        """The pieces of a run; the same run comes again and again behind others that are tried."""
-        touched = self._touched(run)
-        key = (run, tuple(cuts[tensor] for tensor in touched))
-        if key not in self._known:
-            if len(self._known) >= MOST_KNOWN:
-                self._known.clear()
-            named = {self.graph.tensors[number].name: cuts[number] for number in touched}
-            self._known[key] = _Pieces.of(self, run, cut_graph(self._part(run, touched), named), touched)
-        return self._known[key]
-
-    def _touched(self, run: CutRun) -> tuple[int, ...]:
-        operators = (self.graph.operators[self.order[position]] for position in range(run.first, run.end))
-        return tuple(dict.fromkeys(t for own in operators for t in (*own.inputs, *own.outputs)))
-
-    def _part(self, run: CutRun, touched: Sequence[int]) -> DivisibleGraph:
-        """The graph of the run's operators; what earlier runs made arrives."""
-        operators = [self.order[position] for position in range(run.first, run.end)]
-        index = {tensor: number for number, tensor in enumerate(touched)}
-        tensors = tuple(self._arriving(tensor, run) for tensor in touched)
-        own = tuple(renumbered(self.graph.operators[o], index) for o in operators)
-        graph = OperatorGraph("", own, tensors, self.graph.settings)
-        divisions = tuple(_with_tensors(self.divisible.divisions[o], index) for o in operators)
-        return DivisibleGraph(graph, tuple(self.divisible.extents[tensor] for tensor in touched), divisions)
-
-    def _arriving(self, tensor: int, run: CutRun) -> GraphTensor:
-        own = self.graph.tensors[tensor]
-        given = self.makers[tensor] < run.first
-        return own if own.given == given else GraphTensor(own.name, own.traffic_bytes, own.block_bytes, given)
-
-    def next_reader(self, tensor: int, end: int) -> float:
-        """The next position in the order from ``end`` on at which the tensor is read; inf: none."""
-        return next((reader for reader in self.readers[tensor] if reader >= end), inf)
-
-
-class _Pieces(NamedTuple):
-    """The pieces of a run, and what every play of them needs of the run's bands.
-
-    By piece ``names`` of what it touches; by tensor of the cut graph its band, and where it is read behind
-    the run (inf: nowhere). ``uses``: by a band's name the steps that touch it.
-    """
-
-    cut: CutGraph
-    end: int
-    names: tuple[tuple[str, ...], ...]
-    bands: tuple[Band, ...]
-    later: tuple[float, ...]
-    uses: dict[str, tuple[int, ...]]
-
-    @staticmethod
-    def of(search: RunSearch, run: CutRun, cut: CutGraph, numbers: Sequence[int]) -> _Pieces:
-        tensors = cut.graph.tensors
-        bands = tuple(
-            Band(tensor.block_bytes, tensor.traffic_bytes, -1 if content.of < 0 else numbers[content.of])
-            for tensor, content in zip(tensors, cut.contents, strict=True)
-        )
-        later = tuple(
-            search.next_reader(band.of, run.end) if band.of >= 0 and not content.summed else inf
-            for band, content in zip(bands, cut.contents, strict=True)
-        )
-        names = tuple(
-            tuple(tensors[tensor].name for tensor in (*operator.inputs, *operator.outputs))
-            for operator in cut.graph.operators
-        )
-        uses: dict[str, list[int]] = {}
-        for step, touched in enumerate(names):
-            for name in touched:
-                uses.setdefault(name, []).append(step)
-        return _Pieces(cut, run.end, names, bands, later, {name: tuple(own) for name, own in uses.items()})
-
-
-class _Play:
-    """The pieces of a run, played through one after the other."""
-
-    def __init__(self, search: RunSearch, pieces: _Pieces, left: Left) -> None:
-        self.search, self.pieces = search, pieces
-        self.resident, self.copied, self.moved = dict(left.resident), set(left.copied), left.moved
-        self.used = sum(band.block for band in self.resident.values())
-        self.now = 0
-
-    def step(self, number: int) -> bool:
-        """CutRun a piece; False where it does not fit."""
-        self.now = number
-        pieces, resident = self.pieces, self.resident
-        operator, names = pieces.cut.graph.operators[number], pieces.names[number]
-        touched = (*operator.inputs, *operator.outputs)
-        more = [(t, name) for t, name in zip(touched, names, strict=True) if name not in resident]
-        wanted = operator.parameter_bytes - self._written_over(operator)
-        for tensor, _ in more:
-            wanted += pieces.bands[tensor].block
-        if self.used + wanted > self.search.capacity and not self._made_room(wanted, set(names)):
-            return False
-        for tensor, name in more:
-            resident[name] = pieces.bands[tensor]
-            self.used += pieces.bands[tensor].block
-        for tensor, name in zip(touched, names, strict=True):
-            if pieces.uses[name][-1] == number and pieces.later[tensor] == inf:
-                self.used -= resident.pop(name).block
-        return True
-
-    def _written_over(self, operator: Operator) -> int:
-        for source, target in operator.overwrites:
-            name = self.pieces.cut.graph.tensors[source].name
-            if self.pieces.uses[name][-1] == self.now and self.pieces.later[source] == inf:
-                return self.pieces.bands[target].block
-        return 0
-
-    def _made_room(self, wanted: int, pinned: set[str]) -> bool:
-        """Let the bands that are used again the latest leave; what comes back is counted here."""
-        while self.used + wanted > self.search.capacity:
-            free = [name for name in self.resident if name not in pinned]
-            if not free:
-                return False
-            victim = max(free, key=self._next_use)
-            band = self.resident.pop(victim)
-            self.used -= band.block
-            self.moved += band.traffic
-            on_host = band.of < 0 or band.of in self.search.graph.on_host
-            if not on_host and victim not in self.copied:
-                self.moved += band.traffic
-                self.copied.add(victim)
-        return True
-
-    def _next_use(self, name: str) -> float:
-        """The step of the next use; one behind the run counts from the run's end on."""
-        steps = self.pieces.uses.get(name, ())
-        if steps and steps[-1] > self.now:
-            return steps[bisect(steps, self.now)]
-        return len(self.pieces.names) + self.search.next_reader(self.resident[name].of, self.pieces.end)
+        readers = self.graph.consumers
+        later = {t: cut for t, cut in cuts.items() if readers[t] and readers[t][-1] >= run.end}
+        return Left(moved, left.macs + macs, left.pieces + pieces, later, self._work.flags[:flags].tobytes())
 
 
 def _with_window(runs: Sequence[CutRun], window: CutRun) -> list[CutRun]:
     """The runs with another one in their midst; of the runs that it cuts into the rest stays as it is."""
     before = [replace(run, end=min(run.end, window.first)) for run in runs if run.first < window.first]
-    after = [replace(run, first=max(run.first, window.end)) for run in runs if run.end > window.end]
-    return [*before, window, *after]
+    return [*before, window, *_behind(runs, window.end)]
 
 
-def _with_tensors(division: Division, index: dict[int, int]) -> Division:
-    return replace(division, reads=tuple(replace(r, tensor=index[r.tensor]) for r in division.reads))
+def _behind(runs: Sequence[CutRun], position: int) -> list[CutRun]:
+    """What of some runs is behind a position."""
+    return [replace(run, first=max(run.first, position)) for run in runs if run.end > position]

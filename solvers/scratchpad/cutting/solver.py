@@ -3,7 +3,7 @@
 1. Where the graph fits whole, it is planned so first. A plan that moves no more than the bound for every cut
    ends the search.
 2. Runs of operators are cut by rows that are kept, by rows that are recomputed, or by channels
-   (:mod:`.segments`), in the order of the graph.
+   (:mod:`.segments`), in a few orders of the graph (:mod:`.orders`).
 3. The cheapest cut's graph is planned: first in the order of its runs, with the best replacement and
    addresses, then by the solver that was asked for. Of a small graph some more cuts are planned so.
 
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import product
 from math import inf
 
 from costmodel.scratchpad.cut import CutGraph, TensorCut, cut_graph, may_recompute
@@ -25,7 +26,9 @@ from solvers.budget import Budget, Deadline, InTime, always_in_time
 from solvers.outcome import Outcome, Status
 from solvers.scratchpad.comparison import first_plan
 from solvers.scratchpad.cutting.bounds import bounds_of_cuts
+from solvers.scratchpad.cutting.orders import in_order, orders
 from solvers.scratchpad.cutting.segments import CutRun, Cutting, RunSearch, Way
+from solvers.scratchpad.cutting.two_sided import FIRST_ARENAS, two_sided_plans
 from solvers.scratchpad.masks import GraphMasks
 from solvers.scratchpad.packed import cheaper, packed
 from solvers.scratchpad.problem import (
@@ -37,23 +40,29 @@ from solvers.scratchpad.problem import (
 )
 from solvers.scratchpad.replacement import Schedule
 
-VERSION = "3"
-BOUND_END, WHOLE_END, GROWN_END, CUT_END, REPLACED_END = 0.12, 0.2, 0.4, 0.6, 0.8
-"""Fractions of the wall time at which the proofs of bounds, the solve of the whole graph, the first runs, the
-search for cuts, and the plan in their order end."""
+VERSION = "4"
+BOUND_END, WHOLE_END, GROWN_END, IMPROVED_END = 0.2, 0.28, 0.42, 0.48
+CUT_END, ARENA_END, REPLACED_END = 0.75, 0.87, 0.95
+"""Fractions of the wall time at which the proofs of bounds, the solve of the whole graph, the first runs,
+their improvement, and the search for other cuts end, and the plans of the best cut in the order of its runs:
+first those of arenas, then those with the best replacement."""
+MARGINS = (0.9, 0.95, 0.85, 0.8)
+"""Parts of the scratchpad for which further cuts are looked for. What runs are played in has no addresses, so
+leaving some of the scratchpad to the gaps between bands may move less in the end."""
+PEAK_SHARE = 0.02
+"""Of the wall time for the order of least peak."""
 BANDS = (4, 16, 64)
 """Bands have at most the scratchpad's bytes divided by one of these."""
-LARGEST_SINGLE = 8
+LARGEST_SINGLE, FINE_SINGLE = 8, 32
 """A single row or channel of more than the scratchpad's bytes divided by this is cut along the other axis."""
 GROWN_LENGTHS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 WINDOW_LENGTHS = (1, 2, 3, 4, 6, 9, 13)
 """Operators of a run, and of the windows of a run that are cut in another way."""
-FEW_OPERATORS, PARTS, GROWN_PARTS = 150, 32, (1, 2, 4)
-"""Runs are first made of so many parts of the order, each of that many; with few operators then anew."""
+PARTS, GROWN_PARTS = 32, (1, 2, 4)
+"""Runs are first made of so many parts of the order, each of that many; then of single operators."""
 FEW_PIECES = 60
 """Bands of a cut that is planned exactly besides the one that the search found."""
-MOST_PIECES = 20_000
-"""Pieces of a cut of the whole graph beyond which it is not tried."""
+SINGLE_ROWS = Way("rows", 1, 1)
 
 Solve = Callable[[ScratchpadProblem, Budget], Outcome[Plan]]
 
@@ -86,13 +95,17 @@ def solve_cut(problem: ScratchpadProblem, budget: Budget, solve: Solve) -> Outco
         best = outcome.solution
         if best is not None and objective_of(problem, best) <= bound:
             return answer(problem, best, bound, watch)
-    searched = _search(problem, deadline, bound)
     tried = _Tried(problem, deadline, budget.seed, bound, solve, best)
-    if searched is not None and (best is None or searched.moved < objective_of(problem, best)):
-        tried.plan(searched, REPLACED_END)
+    searched = None
+    for cutting in _cuttings(problem, deadline, bound):
+        searched = tried.better(searched, cutting)
+        if tried.moved <= bound:
+            break
+    if searched is not None and tried.moved > bound:
+        tried.plan(searched)
     for cutting in _of_few_pieces(problem):
         if tried.moved > tried.bound:
-            tried.plan(cutting, 1.0)
+            tried.plan(cutting)
     if tried.best is None:
         late = "no cut was found of which every piece fits"
         return unknown(late if searched is None else "the cut was not planned in time", watch, tried.bound)
@@ -113,41 +126,54 @@ def _until(deadline: Deadline, fraction: float, seed: int) -> Budget:
     return Budget(max(1e-3, seconds), seed=seed)
 
 
-def _search(problem: ScratchpadProblem, deadline: Deadline, bound: int) -> Cutting | None:
-    """The cheapest cut found, of all of the graph in one way first, then of runs, then of windows of them."""
+def _cuttings(problem: ScratchpadProblem, deadline: Deadline, bound: int) -> Iterator[Cutting]:
+    """Cuts that move few bytes: of all of the graph in one way first, then of runs, then of windows of them.
+
+    Every order is tried in parts, then one after the other from the best on in single operators. Then runs
+    are looked for in less of the scratchpad than there is.
+    """
     divisible, size = problem.divisible, problem.capacity_bytes
     assert divisible is not None
-    order = range(len(problem.graph.operators))
-    search = RunSearch(divisible, size, order, _before(deadline, CUT_END))
     single = max(1, size // LARGEST_SINGLE)
     rows = [Way("rows", max(1, size // bands), single) for bands in BANDS]
-    single_rows = Way("rows", 1, 1)
+    fine = [way._replace(most_single=max(1, size // FINE_SINGLE)) for way in rows[1:]]
     channels = [Way("channels", way.most_bytes, single) for way in rows]
-    _try_all(problem, search, rows, bound)
-    if not search.runs:
-        _try_all(problem, search, [single_rows, *channels], bound)
-    if search.cost[0] > bound:
-        count, grown = len(search.order), [*rows, *channels[:2]]
-        edges = sorted({count * part // PARTS for part in range(PARTS + 1)})
-        search.grow(grown, edges, GROWN_PARTS, _before(deadline, GROWN_END))
-        if count <= FEW_OPERATORS and search.cost[0] > bound:
-            search.grow(grown, range(count + 1), GROWN_LENGTHS, _before(deadline, GROWN_END))
-            _try_all(problem, search, [single_rows, *channels], bound)
+    grown = [*rows, *channels[:2]]
+    searches = list[RunSearch]()
+    for order in orders(problem.graph, PEAK_SHARE * deadline.wall_seconds):
+        search = RunSearch(in_order(divisible, order), size, _before(deadline, IMPROVED_END))
+        searches.append(search)
+        _try_all(search, rows, bound)
+        if not search.runs:
+            _try_all(search, [SINGLE_ROWS, *channels], bound)
+        edges = sorted({search.count * part // PARTS for part in range(PARTS + 1)})
+        if search.cost[0] > bound:
+            search.grow(grown, edges, GROWN_PARTS, _before(deadline, GROWN_END))
+    for search in sorted(searches, key=lambda search: search.cost):
+        if min(own.cost[0] for own in searches) > bound:
+            singles = range(search.count + 1)
+            search.grow([*grown, *fine], singles, GROWN_LENGTHS, _before(deadline, GROWN_END))
+    searches.sort(key=lambda search: search.cost)
+    best = searches[0]
+    _try_all(best, [SINGLE_ROWS, *channels], bound)
     recomputed = [way._replace(recomputed=True) for way in (*rows, *channels)]
-    search.improve([*rows, *recomputed, *channels], WINDOW_LENGTHS, bound)
-    return search.cutting()
+    best.improve([*rows, *fine, *recomputed, *channels], WINDOW_LENGTHS, bound)
+    if (cutting := best.cutting()) is not None:
+        yield cutting
+    for search, margin in product(searches, MARGINS):
+        if not _before(deadline, CUT_END)():
+            return
+        tighter = RunSearch(search.divisible, int(margin * size), _before(deadline, CUT_END))
+        tighter.grow([*grown, *fine], range(search.count + 1), GROWN_LENGTHS, _before(deadline, CUT_END))
+        if (cutting := tighter.cutting()) is not None:
+            yield cutting
 
 
-def _try_all(problem: ScratchpadProblem, search: RunSearch, ways: list[Way], bound: int) -> None:
+def _try_all(search: RunSearch, ways: list[Way], bound: int) -> None:
     """Cut all of the graph in one of these ways, where that moves less than what is known."""
     for way in ways:
-        if search.cost[0] > bound and _pieces(problem, way) <= MOST_PIECES:
-            search.try_runs([CutRun(0, len(search.order), way)])
-
-
-def _pieces(problem: ScratchpadProblem, way: Way) -> int:
-    """About how many pieces the graph has, cut in one way."""
-    return sum(cut.rows * cut.channels for _, cut in _cuts_of(problem, way))
+        if search.cost[0] > bound:
+            search.try_runs([CutRun(0, search.count, way)])
 
 
 def _of_few_pieces(problem: ScratchpadProblem) -> Iterator[Cutting]:
@@ -156,15 +182,16 @@ def _of_few_pieces(problem: ScratchpadProblem) -> Iterator[Cutting]:
     The finest first, which has every row of every channel for itself; then with all recomputed that can be,
     and coarser ones along one axis.
     """
-    single = Way("rows", 1, 1)
+    divisible = problem.divisible
+    assert divisible is not None
     halves = [problem.capacity_bytes // parts for parts in BANDS]
-    ways = [single, *(Way(axis, max(1, most), 1) for most in halves for axis in ("rows", "channels"))]
+    ways = [SINGLE_ROWS, *(Way(axis, max(1, most), 1) for most in halves for axis in ("rows", "channels"))]
     known = list[dict[str, TensorCut]]()
-    finest = dict(_cuts_of(problem, single))
+    finest = dict(_cuts_of(problem, SINGLE_ROWS))
     for cuts in (finest, _recomputed(problem, finest), *(dict(_cuts_of(problem, way)) for way in ways[1:])):
         if cuts not in known and sum(cut.rows * cut.channels for cut in cuts.values()) <= FEW_PIECES:
             known.append(cuts)
-            yield Cutting(cuts, (), 0, 0)
+            yield Cutting(divisible, cuts, (), 0, 0)
 
 
 def _recomputed(problem: ScratchpadProblem, finest: dict[str, TensorCut]) -> dict[str, TensorCut]:
@@ -226,10 +253,26 @@ class _Tried:
         """Bytes of the best plan so far; infinitely many without one."""
         return inf if self.best is None else objective_of(self.problem, self.best)
 
-    def plan(self, cutting: Cutting, order_end: float) -> None:
-        """Plan a cut: until a fraction of the time in the order of its runs, then by the solver."""
-        divisible = self.problem.divisible
-        assert divisible is not None
+    def better(self, best: Cutting | None, cutting: Cutting) -> Cutting:
+        """The one of two cuts of which a first plan moves less; that of the new one is made here."""
+        before = self.moved
+        cut = cut_graph(cutting.divisible, cutting.cuts, cutting.stages)
+        part = ScratchpadProblem(cut.graph, self.problem.budget_bytes)
+        order = Schedule(GraphMasks.of(cut.graph), tuple(range(len(cut.graph.operators))))
+        # They take little time, and whatever happens afterwards there is an answer.
+        plan = two_sided_plans(part, order, self.bound, always_in_time, FIRST_ARENAS)
+        self._keep(cutting, cut, cheaper(part, plan, first_plan(part, order, always_in_time)))
+        return cutting if best is None or self.moved < before else best
+
+    def _keep(self, cutting: Cutting, cut: CutGraph, plan: Plan | None, said: str = "") -> None:
+        """Take a plan of a cut, if it moves less than the best one so far."""
+        if plan is not None and off_chip_bytes(cut.graph, plan) < self.moved:
+            self.best = replace(plan, cuts=tuple(sorted(cutting.cuts.items())))
+            self.note = "; ".join(filter(None, (_said(cut), said)))
+
+    def plan(self, cutting: Cutting) -> None:
+        """Plan a cut: until fractions of the time in the order of its runs, then by the solver."""
+        divisible = cutting.divisible
         cut = cut_graph(divisible, cutting.cuts, cutting.stages)
         part = ScratchpadProblem(cut.graph, self.problem.budget_bytes)
         # what comes late is left out, but without anything a first answer is due
@@ -239,10 +282,10 @@ class _Tried:
         plan, said = None, ""
         if cutting.stages:
             order = Schedule(GraphMasks.of(cut.graph), tuple(range(len(cut.graph.operators))))
-            # It takes little time, and whatever happens afterwards there is an answer.
-            first = first_plan(part, order, always_in_time)
-            plan = packed(part, [order], _until(self.deadline, order_end, self.seed), self.bound)
-            plan = cheaper(part, plan, first)
+            plan = two_sided_plans(part, order, self.bound, _before(self.deadline, ARENA_END))
+            if plan is None or off_chip_bytes(cut.graph, plan) > self.bound:
+                exact = packed(part, [order], _until(self.deadline, REPLACED_END, self.seed), self.bound)
+                plan = cheaper(part, exact, plan)
         if plan is None or off_chip_bytes(cut.graph, plan) > self.bound:
             outcome = self.solve(part, _until(self.deadline, 1.0, self.seed))
             if outcome.status is Status.OPTIMAL:
@@ -255,9 +298,7 @@ class _Tried:
                 if finest and _finest_is_best(divisible):
                     self.bound = max(self.bound, outcome.objective or 0)
             plan = cheaper(part, plan, outcome.solution)
-        if plan is not None and off_chip_bytes(cut.graph, plan) < self.moved:
-            self.best = replace(plan, cuts=tuple(sorted(cutting.cuts.items())))
-            self.note = "; ".join(filter(None, (_said(cut), said)))
+        self._keep(cutting, cut, plan, said)
 
 
 def _said(cut: CutGraph) -> str:
