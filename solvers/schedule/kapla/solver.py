@@ -31,7 +31,7 @@ from solvers.schedule.problem import ScheduleProblem, ScheduleSolution, answer, 
 from solvers.schedule.tiles.cost_table import TabledTileCosts, TileCostsNeeded, need, offers_whole_chip
 from solvers.schedule.tiles.layer_parts import Request
 
-VERSION = "23"
+VERSION = "24"
 DEFAULT = Params()
 
 

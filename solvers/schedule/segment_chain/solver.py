@@ -56,7 +56,7 @@ from solvers.schedule.segment_chain.joining import joined
 from solvers.schedule.segment_chain.params import Params
 from solvers.schedule.segment_chain.rearranging import rearranged
 
-VERSION = "15"
+VERSION = "16"
 DEFAULT = Params()
 
 NOT_ALL = "not all segments were counted"

@@ -16,7 +16,7 @@ from solvers.schedule.tiles.cost_table import TabledTileCosts
 
 __all__ = ["VERSION", "Params", "solve", "spaces_of"]
 
-VERSION = "25"
+VERSION = "26"
 DEFAULT = Params()
 PATTERNS: tuple[SpaceName, ...] = ("layer_pipeline", "layer_sequential")
 

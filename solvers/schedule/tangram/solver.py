@@ -54,7 +54,7 @@ from solvers.schedule.tangram.beam import best_of_kept
 from solvers.schedule.tangram.params import Params
 from solvers.schedule.tangram.segments import TangramSegments
 
-VERSION = "5"
+VERSION = "6"
 DEFAULT = Params()
 
 
