@@ -33,7 +33,7 @@ class DivisionTables(NamedTuple):
     """A divisible graph: operators by their position in the order, tensors by their number.
 
     Reads of the operator at position p are entries ``read_first[p]`` up to ``read_first[p + 1]`` of the
-    arrays ``read_...``; what it makes and who reads a tensor are kept alike.
+    arrays of reads; what it makes and who reads a tensor are kept alike.
     """
 
     read_first: Array

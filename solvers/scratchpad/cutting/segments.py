@@ -23,6 +23,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from costmodel.limits import limit_reached
 from costmodel.scratchpad.cut import TensorCut, may_recompute
 from costmodel.scratchpad.divisions import DivisibleGraph, Extent
 from solvers.budget import InTime
@@ -278,6 +279,7 @@ class RunSearch:
             return None
         moved, macs, flags, pieces = map(int, self._work.result)
         if left.pieces + pieces > MOST_PIECES:
+            limit_reached("pieces of a cut", MOST_PIECES, "finer cuts were not tried")
             return None
         readers = self.graph.consumers
         later = {t: cut for t, cut in cuts.items() if readers[t] and readers[t][-1] >= run.end}

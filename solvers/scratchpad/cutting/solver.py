@@ -55,7 +55,7 @@ BANDS = (4, 16, 64)
 """Bands have at most the scratchpad's bytes divided by one of these."""
 LARGEST_SINGLE, FINE_SINGLE = 8, 32
 """A single row or channel of more than the scratchpad's bytes divided by this is cut along the other axis."""
-GROWN_LENGTHS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
+GROWN_LENGTHS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 24, 32, 48, 64)
 WINDOW_LENGTHS = (1, 2, 3, 4, 6, 9, 13)
 """Operators of a run, and of the windows of a run that are cut in another way."""
 PARTS, GROWN_PARTS = 32, (1, 2, 4)
