@@ -148,7 +148,7 @@ class ChipEvaluator:
         InputError for a tree that is not of this network and batch, NotPossibleError when buffers or tiles do
         not suffice.
         """
-        found = self.evaluate_unless(tree, _never)
+        found = self._evaluated(tree)
         assert found is not None
         return found
 
@@ -161,6 +161,12 @@ class ChipEvaluator:
         no new one had to wait for its first data. So transitions, which are a seventh of a search's
         time, are not counted for trees that it would refuse anyway. Errors are those of :meth:`evaluate`.
         """
+        return self._evaluated(tree, is_too_dear)
+
+    def _evaluated(
+        self, tree: TreeNode, is_too_dear: Callable[[float, float], bool] | None = None
+    ) -> ChipEvaluation | None:
+        """The same, of any tree where nothing is asked."""
         rounds, nodes = rounds_of_segments(tree)
         common = self._common(tree, nodes)
         if common is None:
@@ -173,9 +179,11 @@ class ChipEvaluator:
         if not fits:
             self._refuse(violations(tree, self.graph.producers, self.batch))
         costs = _costs(segments, common)
-        least = ChipEvaluation(tree, self.chip, rounds, costs, _between(rounds, costs, common, _at_most))
-        if is_too_dear(least.energy_pj, least.cycles):
-            return None
+        if is_too_dear is not None:
+            most_saved = _between(rounds, costs, common, self._saved_at_most)
+            least = ChipEvaluation(tree, self.chip, rounds, costs, most_saved)
+            if is_too_dear(least.energy_pj, least.cycles):
+                return None
         between = _between(rounds, costs, common, self._transitions.between)
         evaluated = _EvaluatedTree(tree, nodes, segments, costs, between)
         self._recent = (evaluated, *(self._recent[:1] if common is None else (common.before,)))
@@ -195,6 +203,12 @@ class ChipEvaluator:
                 shorter = min(len(nodes), len(before.nodes))
                 found.append(_Common(before, first, min(last, shorter - first)))
         return max(found, key=lambda one: one.first + one.last, default=None)
+
+    def _saved_at_most(self, before: NodeCost, after: NodeCost) -> Transition:
+        """What a transition saves at most."""
+        if before.whole_chip is not None:
+            return NOTHING_SAVED
+        return saved_at_most(after, self._search.leaks)
 
     def between(self, before: NodeCost, after: NodeCost) -> Transition:
         """What one segment saves by following another; both are costs that :meth:`segment` has given."""
@@ -315,11 +329,6 @@ class ChipEvaluator:
             raise InputError("schedule", f"a valid tree of {self.graph.name}", "; ".join(reasons[:3]))
 
 
-def _never(_energy_pj: float, _cycles: float) -> bool:
-    """No tree is too dear."""
-    return False
-
-
 def _costs(segments: tuple[_Segment, ...], common: _Common | None) -> tuple[NodeCost, ...]:
     """The costs of a tree's segments; NotPossibleError where one cannot run."""
     if common is None:
@@ -345,11 +354,6 @@ def _between(
         new = map(transition, costs[kept:rest], costs[kept + 1 : rest + 1])
         between = (*before.between[:kept], *new, *before.between[old - last : old - 1])
     return (*between, transition(costs[-1], costs[0])) if rounds > 1 else between
-
-
-def _at_most(before: NodeCost, after: NodeCost) -> Transition:
-    """What a transition saves at most."""
-    return NOTHING_SAVED if before.whole_chip is not None else saved_at_most(after)
 
 
 def _segment(planned: PlannedNode, cost: NodeCost | NotPossibleError) -> _Segment:

@@ -79,15 +79,16 @@ NOTHING_SAVED = Transition()
 """The transition to or from a layer mapped on the whole chip."""
 
 
-def saved_at_most(after: NodeCost) -> Transition:
+def saved_at_most(after: NodeCost, leaks: bool) -> Transition:
     """No transition to the segment ``after`` saves more: as if all its first data had come before it begins.
 
-    That takes a small part of the time of a transition. No bits are held, as those depend on both segments.
+    That takes a small part of the time of a transition. ``leaks``: whether any tiles do. No bits are held, as
+    those depend on both segments.
     """
     if after.whole_chip is not None:
         return NOTHING_SAVED
     saved = after.cycles - runs_on_tiles(after).first.running
-    return Transition(saved, saved * leakage_pj_per_cycle(after))
+    return Transition(saved, saved * leakage_pj_per_cycle(after) if leaks else 0.0)
 
 
 @dataclass(frozen=True)

@@ -102,15 +102,25 @@ def tree_value(tree: TreeNode, judge: TreeJudge, objective: Objective) -> float:
     return objective.value(cost.energy_pj, cost.cycles)
 
 
-def value_below(tree: TreeNode, evaluator: Evaluator, objective: Objective, most: float) -> float | None:
-    """E^n D^m of a tree if it is below ``most``, else None. Raises NotPossibleError as the evaluator does."""
+def value_up_to(
+    tree: TreeNode, evaluator: Evaluator, objective: Objective, most: float | Callable[[], float]
+) -> float | None:
+    """E^n D^m of a tree if it is no more than ``most``, else None.
+
+    A function is asked for that once, as soon as the hardware is known to run the tree. One whose bounds are
+    above it is not counted to the end. Raises NotPossibleError as the evaluator does.
+    """
+    limits = list[float]()
 
     def is_too_dear(energy_pj: float, cycles: float) -> bool:
-        return objective.value(energy_pj, cycles) * ROUNDING >= most
+        limits.append(most() if callable(most) else most)
+        return objective.value(energy_pj, cycles) * ROUNDING > limits[0]
 
     cost = evaluator.evaluate_unless(tree, is_too_dear)
-    value = most if cost is None else objective.value(cost.energy_pj, cost.cycles)
-    return value if value < most else None
+    if cost is None:
+        return None
+    value = objective.value(cost.energy_pj, cost.cycles)
+    return value if value <= limits[0] else None
 
 
 @dataclass(frozen=True)

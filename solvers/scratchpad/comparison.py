@@ -7,6 +7,7 @@ retrieved at other addresses for the operator (Section II: the off-chip accesses
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -134,8 +135,15 @@ class ArenaRun:
         # compares whole runs of neighbours that would leave a large enough gap.
         if self.policy == "belady":
             return (max(free, key=self.next_use),) if free else ()
-        holes = [hole for hole in self.arena.holes(free) if hole.end - hole.start >= size]
-        return min((hole.victims for hole in holes), key=lambda v: sum(free[name] for name in v), default=())
+        return self.cheapest_run(size, free)
+
+    def cheapest_run(self, size: int, prices: Mapping[str, float]) -> tuple[str, ...]:
+        """The neighbours that would leave a gap of this size and whose ``prices`` add up to the least.
+
+        Empty where none leave such a gap.
+        """
+        holes = [hole for hole in self.arena.holes(prices) if hole.end - hole.start >= size]
+        return min((one.victims for one in holes), key=lambda v: sum(prices[name] for name in v), default=())
 
     def price(self, name: str) -> int:
         """Bytes that evicting a tensor costs: its retrieval, and its spill if the host has no copy."""

@@ -187,8 +187,10 @@ class ScheduleWorkload:
         }
         for position in range(len(study.networks)):
             self._check_batch(position, study)
-        self._check_tile(study)
-        self._check_rules(study)
+        with named_in(study, "chip", study.chip):
+            chip = load_chip(str(study.chip))
+        self._check_tile(study, chip)
+        self._check_rules(study, chip)
         self._scheduled: dict[tuple[str, int, Widths, int], tuple[ScheduledNetwork, bool]] = {}
         self._demands: dict[tuple[str, Tile, int], TileCostDemand] = {}
         self.asked = {"schedules": len(study.networks) * self._seeds}
@@ -210,20 +212,16 @@ class ScheduleWorkload:
                 stated = "schedule.batch" if network.batch is None else key
                 raise InputError(study.where, expected, batch, key=stated) from None
 
-    def _check_tile(self, study: Study) -> None:
+    def _check_tile(self, study: Study, chip: Chip) -> None:
         """InputError for a solver that cannot map layers on the chip's tiles."""
-        with named_in(study, "chip", study.chip):
-            chip = load_chip(str(study.chip))
         architecture = self._source(chip).architecture
         with named_in(study, "mapping.solver"):
             check_tile(self._mapper.solver, architecture)
 
-    def _check_rules(self, study: Study) -> None:
+    def _check_rules(self, study: Study, chip: Chip) -> None:
         """InputError for rules on mappings that name a level, dim or tensor that tiles and layers lack."""
         if self._mapper.rules == SpaceRules():
             return
-        with named_in(study, "chip", study.chip):
-            chip = load_chip(str(study.chip))
         graphs = (loaded.graph for loaded in self._loaded.values())
         layers = (layer for graph in graphs for layer in graph.layers if layer.has_weights)
         # a layer cut among tiles has the dims of its whole, in a shorter nest

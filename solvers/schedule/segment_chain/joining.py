@@ -20,7 +20,7 @@ from costmodel.schedule.evaluate import ChipEvaluator
 from costmodel.schedule.tree.tree import Cut, TreeNode
 from costmodel.schedule.tree.validity import NotPossibleError
 from solvers.schedule.objective import Objective
-from solvers.schedule.problem import tree_value, value_below
+from solvers.schedule.problem import tree_value, value_up_to
 
 
 def joined(
@@ -44,10 +44,10 @@ def joined(
                     tree, children=(*tree.children[:number], segment, *tree.children[number + 2 :])
                 )
                 try:
-                    value = value_below(changed, evaluator, objective, least)
+                    value = value_up_to(changed, evaluator, objective, least)
                 except NotPossibleError:
                     continue
-                if value is not None:
+                if value is not None and value < least:
                     found, least = changed, value
         if found is None:
             return tree, counted

@@ -41,7 +41,7 @@ from costmodel.schedule.tree.tree import Cut, Leaf, TreeNode
 from costmodel.schedule.tree.validity import NotPossibleError
 from solvers.divisors import divisors
 from solvers.schedule.objective import Objective
-from solvers.schedule.problem import tree_value, value_below
+from solvers.schedule.problem import tree_value, value_up_to
 from solvers.schedule.segment_chain.joining import has_bands
 
 Nodes = tuple[TreeNode, ...]
@@ -70,10 +70,10 @@ def rearranged(
             at = (begin + step) % len(others)
             counted += 1
             try:
-                value = value_below(others[at], evaluator, objective, least)
+                value = value_up_to(others[at], evaluator, objective, least)
             except NotPossibleError:
                 continue
-            if value is not None:
+            if value is not None and value < least:
                 tree, least, begin = others[at], value, at
                 break
         else:

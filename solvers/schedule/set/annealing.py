@@ -9,18 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from math import log
 from random import Random
 from typing import Any
 
 from costmodel.limits import limit_reached
-from costmodel.mapping.bounds.rounding import ROUNDING
 from costmodel.schedule.tree.tree import TreeNode
 from costmodel.schedule.tree.validity import NotPossibleError
 from solvers.budget import Stopwatch
 from solvers.schedule.garbage import garbage_rarely
 from solvers.schedule.objective import Objective
-from solvers.schedule.problem import Evaluator, OperatorCount, tree_value
+from solvers.schedule.problem import Evaluator, OperatorCount, tree_value, value_up_to
 from solvers.schedule.set.operators.operators import Current, Operators
 
 TRAJECTORY_POINTS = 200
@@ -151,8 +151,9 @@ class _AnnealingRun:
 
         Operators that do not apply are drawn again within the round, so that every round counts a tree.
         """
+        annealing = self._annealing
         for _ in range(MOST_DRAWS):
-            name, tree = self._annealing.operators.draw(self._current, self._random)
+            name, tree = annealing.operators.draw(self._current, self._random)
             if tree is not None:
                 break
         else:
@@ -161,7 +162,9 @@ class _AnnealingRun:
         counts = self._counts[name]
         counts[0] += 1
         try:
-            value = self._accepted_value(tree, temperature)
+            value = value_up_to(
+                tree, annealing.evaluator, annealing.objective, partial(self._most_accepted, temperature)
+            )
         except NotPossibleError:
             counts[1] += 1
             return
@@ -172,24 +175,6 @@ class _AnnealingRun:
         self._current, self._value = Current(tree), value
         if value < self._best_value:
             self._best, self._best_value = tree, value
-
-    def _accepted_value(self, tree: TreeNode, temperature: float) -> float | None:
-        """The objective of a tree if this round accepts it, else None.
-
-        What is accepted is drawn as soon as the chip is known to run the tree, so that one whose bounds are
-        above it need not be counted to the end.
-        """
-        objective, drawn = self._annealing.objective, list[float]()
-
-        def is_too_dear(energy_pj: float, cycles: float) -> bool:
-            drawn.append(self._most_accepted(temperature))
-            return objective.value(energy_pj, cycles) * ROUNDING > drawn[0]
-
-        cost = self._annealing.evaluator.evaluate_unless(tree, is_too_dear)
-        if cost is None:
-            return None
-        value = objective.value(cost.energy_pj, cost.cycles)
-        return value if value <= drawn[0] else None
 
     def _most_accepted(self, temperature: float) -> float:
         """The largest objective that this round accepts, drawn at random; at least the current one.

@@ -71,10 +71,9 @@ class _TwoSided(ArenaRun):
     def victims(self, size: int, pinned: set[str]) -> tuple[str, ...]:
         if not self.by_price:
             return super().victims(size, pinned)
-        price = {
+        prices = {
             name: self.price(name) / max(1, self.next_use(name) - self.executed)
             for name in self.arena.blocks
             if name not in pinned
         }
-        holes = [hole for hole in self.arena.holes(price) if hole.end - hole.start >= size]
-        return min((hole.victims for hole in holes), key=lambda v: sum(price[n] for n in v), default=())
+        return self.cheapest_run(size, prices)

@@ -185,6 +185,34 @@ class Leaking(FormulaCosts):
         return replace(found, leakage_pj_per_cycle=np.full(len(found.parts), 3.0 * tiles))
 
 
+@pytest.mark.parametrize("costs", [FormulaCosts, Leaking])
+def test_what_searches_are_told_of_a_tree_is_never_above_its_cost(costs: type[FormulaCosts]) -> None:
+    """Random trees on a chip that takes power when idle; a tree that is refused is not counted."""
+    random, graph, lower = Random(4), every_kind(), 0
+    on = chip(3, 2, dram=2)
+    on = replace(on, dram=replace(on.dram, idle_pj_per_cycle=7.0))
+    for batch in (1, 4):
+        evaluator = ChipEvaluator(graph, on, batch, costs(graph))
+        for _ in range(40):
+            tree, told = random_segments(random, graph, batch), list[tuple[float, float]]()
+
+            def refuse(energy_pj: float, cycles: float, told: list[tuple[float, float]] = told) -> bool:
+                told.append((energy_pj, cycles))
+                return True
+
+            try:
+                assert evaluator.evaluate_unless(tree, refuse) is None
+            except NotPossibleError:
+                assert not told
+                continue
+            found = evaluator.evaluate(tree)
+            ((energy_pj, cycles),) = told
+            assert energy_pj <= found.energy_pj
+            assert cycles <= found.cycles
+            lower += cycles < found.cycles
+    assert lower > 10
+
+
 def test_leakage_and_idle_power_follow_the_cycles() -> None:
     graph, on = chain(3), ON
     idling = replace(on, dram=replace(on.dram, idle_pj_per_cycle=7.0))
